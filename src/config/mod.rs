@@ -1,0 +1,144 @@
+//! Floor 1: `config.toml` into checked domain values; secrets; the places of files.
+
+pub mod secret;
+
+use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
+use secret::SecretSource;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+/// A whole, checked configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The file that it was read from.
+    pub path: PathBuf,
+    /// Endpoints that run attempts.
+    pub executors: BTreeMap<Name, ExecutorConfig>,
+    /// Lag sources with their thresholds.
+    pub signals: BTreeMap<Name, SignalConfig>,
+    /// Orders.
+    pub backfills: BTreeMap<Name, BackfillConfig>,
+    /// The journal's place.
+    pub journal: JournalConfig,
+    /// The times of the laws.
+    pub tuning: Tuning,
+    /// The screen.
+    pub screen: ScreenConfig,
+}
+
+/// One executor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecutorConfig {
+    /// Processes on this machine.
+    Local {
+        /// How many attempts at a time, over all backfills.
+        slots: u32,
+    },
+}
+
+impl ExecutorConfig {
+    /// How many attempts at a time.
+    pub const fn slots(&self) -> u32 {
+        match self {
+            Self::Local { slots } => *slots,
+        }
+    }
+}
+
+/// The unit of a signal's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Messages not yet consumed.
+    Messages,
+    /// Seconds behind.
+    Seconds,
+}
+
+/// One lag source with its thresholds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignalConfig {
+    /// How it is read.
+    pub source: SourceConfig,
+    /// The unit of its numbers.
+    pub unit: Unit,
+    /// Resume level; half of soft unless given.
+    pub low: f64,
+    /// Cut level.
+    pub soft: f64,
+    /// Pause level.
+    pub hard: f64,
+    /// Hibernate level.
+    pub critical: f64,
+    /// Time between two reads.
+    pub interval: Duration,
+    /// `false`: without samples it only freezes growth, it never stops starts (role `advise`).
+    pub protects: bool,
+}
+
+/// How a lag source is read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourceConfig {
+    /// An instant query.
+    Prometheus(PrometheusConfig),
+}
+
+/// A Prometheus, or something that speaks its query API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrometheusConfig {
+    /// Base url; a path prefix is kept.
+    pub url: String,
+    /// PromQL whose result is one number.
+    pub query: String,
+    /// PromQL whose result is the measurement's Unix time; `timestamp(QUERY)` by default.
+    pub age_query: Option<String>,
+    /// How to log in.
+    pub auth: Option<HttpAuth>,
+    /// Further headers; values may be secret.
+    pub headers: BTreeMap<String, SecretSource>,
+    /// Plain further headers.
+    pub plain_headers: BTreeMap<String, String>,
+    /// An additional certificate authority, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// How long one request may take.
+    pub deadline: Duration,
+}
+
+/// How to log in to an HTTP endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HttpAuth {
+    /// User and password.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: SecretSource,
+    },
+    /// A ready token.
+    Bearer(SecretSource),
+}
+
+/// One order, as configured now. `Started` freezes its spec in the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackfillConfig {
+    /// The resolved order.
+    pub spec: Spec,
+    /// Secret variables of its command.
+    pub secrets: BTreeMap<String, SecretSource>,
+}
+
+/// Where the journal lives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalConfig {
+    /// The SQLite file.
+    pub path: PathBuf,
+    /// A group whose members may use it too.
+    pub group: Option<String>,
+}
+
+/// Which glyphs and colours the screen uses; `None` finds out by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScreenConfig {
+    /// `dark`, `light`, `high-contrast`, `colour-blind`.
+    pub theme: Option<String>,
+    /// `full`, `narrow`, `ascii`.
+    pub glyphs: Option<String>,
+}

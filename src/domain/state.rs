@@ -1,0 +1,627 @@
+//! The state that the fold makes of the events. Everything here can be thrown away and folded again.
+
+use super::{
+    Time,
+    calendar::{Interval, cut},
+    event::{Actor, Force, Rule},
+    failure::Failure,
+    ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
+    spec::Spec,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// Raised whenever the fold or the shape of [`State`] changes, so that older snapshots are not used.
+pub const FOLD_VERSION: u32 = 1;
+
+/// Where a chunk is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChunkState {
+    /// Waits for its turn.
+    Pending,
+    /// An operator keeps it back.
+    Held,
+    /// The intent is durable, the executor has not answered yet.
+    Submitting,
+    /// The executor has it and has not started it.
+    Queued,
+    /// The executor no longer answers for it; its slot stays taken.
+    Uncertain,
+    /// It runs.
+    Running,
+    /// It finished and its result is being checked.
+    Verifying,
+    /// Finished and verified.
+    Done,
+    /// The last attempt failed; a retry may be due.
+    Failed,
+    /// Out of the way until a human decides.
+    Quarantined,
+    /// Settled without having run.
+    Skipped,
+    /// Ended by a human; never starts by itself.
+    Cancelled,
+}
+
+impl ChunkState {
+    /// Every state, in the order of the dictionary.
+    pub const ALL: [Self; 12] = [
+        Self::Pending,
+        Self::Held,
+        Self::Submitting,
+        Self::Queued,
+        Self::Uncertain,
+        Self::Running,
+        Self::Verifying,
+        Self::Done,
+        Self::Failed,
+        Self::Quarantined,
+        Self::Skipped,
+        Self::Cancelled,
+    ];
+
+    /// The word on screen, in JSON and in the theme.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Held => "held",
+            Self::Submitting => "submitting",
+            Self::Queued => "queued",
+            Self::Uncertain => "uncertain",
+            Self::Running => "running",
+            Self::Verifying => "verifying",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Quarantined => "quarantined",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether it takes weight and a slot.
+    pub const fn is_active(self) -> bool {
+        matches!(
+            self,
+            Self::Submitting | Self::Queued | Self::Uncertain | Self::Running | Self::Verifying
+        )
+    }
+
+    /// Whether it counts towards *complete*.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Done | Self::Skipped)
+    }
+
+    /// Rank for roll-ups: the worst state of a week or month wins, a failure is never averaged away.
+    pub const fn badness(self) -> u8 {
+        match self {
+            Self::Failed => 11,
+            Self::Quarantined => 10,
+            Self::Uncertain => 9,
+            Self::Running => 8,
+            Self::Verifying => 7,
+            Self::Submitting => 6,
+            Self::Queued => 5,
+            Self::Held => 4,
+            Self::Pending => 3,
+            Self::Cancelled => 2,
+            Self::Skipped => 1,
+            Self::Done => 0,
+        }
+    }
+}
+
+/// How far an attempt came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Its intent is durable.
+    Intended,
+    /// The executor has it queued.
+    Queued,
+    /// It runs.
+    Running,
+    /// Nobody answers for it.
+    Uncertain,
+    /// It never left.
+    Withdrawn,
+    /// It finished and was verified.
+    Done,
+    /// It failed.
+    Failed,
+    /// A human ended it.
+    Cancelled,
+}
+
+impl Phase {
+    /// Whether it can still change by itself.
+    pub const fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Intended | Self::Queued | Self::Running | Self::Uncertain
+        )
+    }
+
+    /// The word on screen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Intended => "submitting",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Uncertain => "uncertain",
+            Self::Withdrawn => "withdrawn",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// One try at a chunk, as history keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its number within the chunk, from 1.
+    pub no: u32,
+    /// How far it came.
+    pub phase: Phase,
+    /// Where it was sent.
+    pub executor: Name,
+    /// Step of the profile ladder.
+    pub profile: u32,
+    /// Weight that it takes while open.
+    pub weight: u32,
+    /// The executor's name for it.
+    pub run: Option<ExternalId>,
+    /// When its intent was journaled.
+    pub intended: Time,
+    /// When it started, by the executor's word, else when we heard of it.
+    pub started: Option<Time>,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// What went wrong.
+    pub failure: Option<Failure>,
+    /// Peak memory in bytes.
+    pub peak: Option<u64>,
+    /// Worth knowing.
+    pub note: Option<String>,
+    /// A human asked to stop it.
+    pub stop_requested: bool,
+}
+
+/// Who put a mark on a chunk, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Who.
+    pub by: Actor,
+    /// Since when.
+    pub at: Time,
+    /// Their reason.
+    pub reason: Option<String>,
+}
+
+/// A retry that the law allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Not before.
+    pub at: Time,
+    /// Step of the profile ladder.
+    pub profile: u32,
+    /// Which retry of its class.
+    pub used: u32,
+    /// The class's budget.
+    pub budget: u32,
+}
+
+/// One chunk and all that happened to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Its identity.
+    pub id: ChunkId,
+    /// Its span of time.
+    pub interval: Interval,
+    /// Where it is.
+    pub state: ChunkState,
+    /// Since when.
+    pub since: Time,
+    /// All tries, oldest first.
+    pub attempts: Vec<Attempt>,
+    /// Set while held, skipped or cancelled: who did it.
+    pub mark: Option<Mark>,
+    /// Set while failed with a retry to come.
+    pub retry: Option<Retry>,
+    /// Why it is quarantined or uncertain, in words.
+    pub why: Option<String>,
+    /// Set by a human re-run: seq of the request, for the order at the front; and its actor.
+    pub rerun: Option<(u64, Actor)>,
+    /// Attempts before this position do not count against retry budgets: a human re-run starts them anew.
+    pub budget_from: u32,
+}
+
+impl Chunk {
+    /// The newest attempt.
+    pub fn last(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+
+    /// The open attempt, if there is one.
+    pub fn open(&self) -> Option<&Attempt> {
+        self.last().filter(|a| a.phase.is_open())
+    }
+
+    /// The number that the next attempt gets.
+    pub fn next_no(&self) -> u32 {
+        self.last().map_or(1, |a| a.no + 1)
+    }
+}
+
+/// A human pause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Who, since when, why.
+    pub mark: Mark,
+    /// Ends by itself at this instant.
+    pub until: Option<Time>,
+    /// The supervisor's confirmation: attempts that were already under way.
+    pub applied: Option<Vec<AttemptId>>,
+}
+
+/// The controller's limit as last journaled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitState {
+    /// Allowed running weight.
+    pub value: u32,
+    /// Which rule made it so.
+    pub rule: Rule,
+    /// The signal that binds.
+    pub signal: Option<Name>,
+    /// The why sentence.
+    pub why: String,
+    /// Since when.
+    pub at: Time,
+    /// The throttle's state as JSON; empty before its first change.
+    pub checkpoint: String,
+}
+
+/// Starts stopped because too much failed alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Breaker {
+    /// The cause.
+    pub why: String,
+    /// Since when.
+    pub at: Time,
+    /// When one canary may start.
+    pub retry_at: Time,
+}
+
+/// The stored state of a backfill, derived from its chunks and marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackfillState {
+    /// Planned, not started.
+    Draft,
+    /// Something runs or may run.
+    Running,
+    /// A human paused it.
+    Paused,
+    /// A human ended it; some attempts still run.
+    Cancelling,
+    /// Ended by a human.
+    Cancelled,
+    /// Every chunk is done or skipped.
+    Complete,
+    /// Nothing can move without a human.
+    Incomplete,
+}
+
+impl BackfillState {
+    /// The word on screen and in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Cancelling => "cancelling",
+            Self::Cancelled => "cancelled",
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+        }
+    }
+
+    /// Whether `run NAME` ends here.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Cancelled | Self::Complete | Self::Incomplete)
+    }
+}
+
+/// One backfill.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Backfill {
+    /// Its identity.
+    pub id: BackfillId,
+    /// Its order.
+    pub spec: Spec,
+    /// The order's hash.
+    pub hash: String,
+    /// Who started it, and when.
+    pub started: Mark,
+    /// All chunks, oldest first.
+    pub chunks: Vec<Chunk>,
+    /// The human pause.
+    pub pause: Option<Pause>,
+    /// The human cap, and who set it.
+    pub cap: Option<(u32, Mark)>,
+    /// The human override, and who set it.
+    pub force: Option<(Force, Mark)>,
+    /// The controller's limit.
+    pub limit: LimitState,
+    /// The open breaker.
+    pub breaker: Option<Breaker>,
+    /// Set while `on_failure` stops further starts.
+    pub stopped: Option<(ChunkId, String)>,
+    /// Set from a cancel until a re-run.
+    pub cancel: Option<Mark>,
+    /// The supervisor's confirmation of the cancel: attempts that were under way.
+    pub cancel_applied: Option<Vec<AttemptId>>,
+    /// Fingerprints of the newest ended chunks, for the breaker: `None` is a success. At most 50.
+    pub recent: VecDeque<Option<(ChunkId, String)>>,
+    /// Instant and weight of the newest intent, for paced starts.
+    pub last_start: Option<Time>,
+    /// Seq of the last event about it.
+    pub seq: u64,
+    /// When that was.
+    pub changed: Time,
+    pub(super) counts: [u32; 12],
+    pub(super) active: BTreeSet<u32>,
+    #[serde(skip)]
+    pub(super) index: HashMap<ChunkId, u32>,
+}
+
+impl Backfill {
+    /// A backfill as it is right after its start.
+    pub fn new(id: BackfillId, spec: Spec, hash: String, started: Mark, seq: u64) -> Self {
+        let at = started.at;
+        let chunks: Vec<Chunk> = cut(spec.timezone, spec.start, spec.end, spec.granularity)
+            .into_iter()
+            .map(|(id, interval)| new_chunk(id, interval, at))
+            .collect();
+        let limit = LimitState {
+            value: if spec.signals.is_empty() {
+                spec.max_limit
+            } else {
+                0
+            },
+            rule: Rule::Start,
+            signal: spec.signals.first().cloned(),
+            why: spec.signals.first().map_or_else(
+                || {
+                    format!(
+                        "no signal protects this backfill, so the limit is max_limit {}",
+                        spec.max_limit
+                    )
+                },
+                |s| format!("waits for two valid samples of {s}"),
+            ),
+            at,
+            checkpoint: String::new(),
+        };
+        let mut counts = [0; 12];
+        counts[ChunkState::Pending as usize] = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        let mut backfill = Self {
+            id,
+            spec,
+            hash,
+            started,
+            chunks,
+            pause: None,
+            cap: None,
+            force: None,
+            limit,
+            breaker: None,
+            stopped: None,
+            cancel: None,
+            cancel_applied: None,
+            recent: VecDeque::new(),
+            last_start: None,
+            seq,
+            changed: at,
+            counts,
+            active: BTreeSet::new(),
+            index: HashMap::new(),
+        };
+        backfill.rebuild_index();
+        backfill
+    }
+
+    /// Rebuilds what a snapshot leaves out.
+    pub(super) fn rebuild_index(&mut self) {
+        self.index = self
+            .chunks
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (c.id, i as u32))
+            .collect();
+    }
+
+    /// The chunk of an identity.
+    pub fn chunk(&self, id: ChunkId) -> Option<&Chunk> {
+        self.index.get(&id).and_then(|i| self.chunks.get(*i as usize))
+    }
+
+    /// Its position in time order; for drawing only, never to be kept.
+    pub fn position(&self, id: ChunkId) -> Option<usize> {
+        self.index.get(&id).map(|i| *i as usize)
+    }
+
+    pub(super) fn chunk_mut(&mut self, id: ChunkId) -> Option<&mut Chunk> {
+        self.index.get(&id).and_then(|i| self.chunks.get_mut(*i as usize))
+    }
+
+    /// Moves a chunk to another state and keeps the counts right. The only way to change a chunk's state.
+    pub(super) fn move_to(&mut self, id: ChunkId, state: ChunkState, at: Time) {
+        let Some(&i) = self.index.get(&id) else { return };
+        let Some(chunk) = self.chunks.get_mut(i as usize) else {
+            return;
+        };
+        self.counts[chunk.state as usize] -= 1;
+        self.counts[state as usize] += 1;
+        chunk.state = state;
+        chunk.since = at;
+        if state.is_active() {
+            self.active.insert(i);
+        } else {
+            self.active.remove(&i);
+        }
+    }
+
+    /// How many chunks are in a state.
+    pub fn count(&self, state: ChunkState) -> u32 {
+        self.counts[state as usize]
+    }
+
+    /// All chunks that take weight, oldest first.
+    pub fn active(&self) -> impl Iterator<Item = &Chunk> {
+        self.active.iter().filter_map(|i| self.chunks.get(*i as usize))
+    }
+
+    /// The running weight: what counts against the limit.
+    pub fn running_weight(&self) -> u32 {
+        self.active().filter_map(Chunk::open).map(|a| a.weight).sum()
+    }
+
+    /// Ids of all open attempts.
+    pub fn open_attempts(&self) -> Vec<AttemptId> {
+        self.active()
+            .filter_map(|c| c.open().map(|a| self.attempt_id(c.id, a.no)))
+            .collect()
+    }
+
+    /// The id of an attempt at one of its chunks.
+    pub fn attempt_id(&self, chunk: ChunkId, no: u32) -> AttemptId {
+        AttemptId {
+            backfill: self.id.clone(),
+            chunk,
+            no,
+        }
+    }
+
+    /// The stored state, derived. *Paused* is only said while there is work that could move.
+    pub fn state(&self) -> BackfillState {
+        let settled = self.count(ChunkState::Done) + self.count(ChunkState::Skipped);
+        if settled as usize == self.chunks.len() {
+            return BackfillState::Complete;
+        }
+        let active = !self.active.is_empty();
+        if self.cancel.is_some() {
+            return if active {
+                BackfillState::Cancelling
+            } else {
+                BackfillState::Cancelled
+            };
+        }
+        let waiting = self.count(ChunkState::Pending) > 0
+            || (self.count(ChunkState::Failed) > 0 && self.chunks.iter().any(|c| c.retry.is_some()));
+        let movable = active || (waiting && self.stopped.is_none());
+        match (movable, &self.pause) {
+            (true, Some(_)) => BackfillState::Paused,
+            (true, None) => BackfillState::Running,
+            (false, _) => BackfillState::Incomplete,
+        }
+    }
+}
+
+pub(super) fn new_chunk(id: ChunkId, interval: Interval, at: Time) -> Chunk {
+    Chunk {
+        id,
+        interval,
+        state: ChunkState::Pending,
+        since: at,
+        attempts: Vec::new(),
+        mark: None,
+        retry: None,
+        why: None,
+        rerun: None,
+        budget_from: 0,
+    }
+}
+
+/// A command that the fold did not accept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The command's seq.
+    pub seq: u64,
+    /// Why, for its author.
+    pub why: String,
+}
+
+/// A signal without valid samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BlindSignal {
+    /// Since when it counts as blind.
+    pub since: Time,
+    /// When the last valid sample was taken in.
+    pub last: Option<Time>,
+    /// What is wrong, in words.
+    pub why: String,
+}
+
+/// Who supervises, as far as the journal tells. The lease table knows whether they are alive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Epoch of the lease.
+    pub epoch: u64,
+    /// `host pid 123`.
+    pub name: String,
+    /// When the lease was taken.
+    pub at: Time,
+    /// It ended in order.
+    pub released: bool,
+    /// Somebody asked it to stop.
+    pub stop_requested: bool,
+}
+
+/// Everything, folded.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Seq of the last event folded.
+    pub head: u64,
+    /// All backfills by id.
+    pub backfills: BTreeMap<BackfillId, Backfill>,
+    /// Signals that are blind.
+    pub blind: BTreeMap<Name, BlindSignal>,
+    /// The last supervisor.
+    pub holder: Option<Holder>,
+    /// The newest refused commands, at most 100.
+    pub refusals: VecDeque<Refusal>,
+    /// Kind and version of the first event that this binary cannot read: it may only watch.
+    pub unreadable: Option<(u64, String, u16)>,
+    /// The newest configuration problem, until a good one is loaded.
+    pub config_error: Option<String>,
+}
+
+impl State {
+    /// The newest backfill of a name, which is what commands that give a name mean.
+    pub fn by_name(&self, name: &str) -> Option<&Backfill> {
+        self.backfills
+            .values()
+            .filter(|b| b.spec.name.as_str() == name)
+            .max_by_key(|b| b.started.at)
+    }
+
+    /// The backfill of a full id, else the newest of that name.
+    pub fn find(&self, name_or_id: &str) -> Option<&Backfill> {
+        self.by_name(name_or_id)
+            .or_else(|| self.backfills.values().find(|b| b.id.as_str() == name_or_id))
+    }
+
+    /// Why a command was refused, if it was.
+    pub fn refusal(&self, seq: u64) -> Option<&str> {
+        self.refusals
+            .iter()
+            .find(|r| r.seq == seq)
+            .map(|r| r.why.as_str())
+    }
+
+    /// Rebuilds what a snapshot leaves out.
+    pub fn restore(&mut self) {
+        self.backfills.values_mut().for_each(Backfill::rebuild_index);
+    }
+}

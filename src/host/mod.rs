@@ -1,0 +1,8 @@
+//! Floor 1: what the operating system knows about clocks, processes and this machine. The only module that reads
+//! `/proc`; everything in it has a portable answer, so that the rest compiles on macOS.
+
+mod clock;
+mod process;
+
+pub use clock::{BootInstant, boot_id, boot_now, host_name};
+pub use process::{ProcessStamp, group_members, memory_of, process_stamp};

@@ -1,0 +1,4 @@
+//! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
+
+pub mod preview;
+pub mod why;

@@ -1,0 +1,49 @@
+//! Floor 3: lag sources. One trait, one file or folder a kind of endpoint.
+//!
+//! A reading is a valid number with the time of its measurement, or *no sample* with the reason. Nothing is ever
+//! replaced by zero, by the last value, or by a guess.
+
+use crate::net::AdapterError;
+use async_trait::async_trait;
+use std::time::Duration;
+
+/// One answer of a lag source.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reading {
+    /// A finite number, at or above zero.
+    Value {
+        /// The number, in the signal's unit.
+        value: f64,
+        /// Age of the measurement when it was answered, against the *server's* clock.
+        age: Duration,
+        /// How far the server's clock is from ours, server minus ours, in milliseconds, where it tells.
+        skew_ms: Option<i64>,
+    },
+    /// The endpoint answered, and there is no usable number in the answer.
+    NoSample {
+        /// What is wrong with it.
+        health: NoSample,
+        /// In words: `empty result`, `value is NaN`.
+        why: String,
+    },
+    /// The endpoint did not answer.
+    Failed(AdapterError),
+}
+
+/// Why an answer is no sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSample {
+    /// Nothing there: an empty vector.
+    Missing,
+    /// Only a part of what was expected.
+    Partial,
+    /// Not a number, infinite or negative.
+    Invalid,
+}
+
+/// A lag source.
+#[async_trait]
+pub trait LagSource: Send + Sync {
+    /// Asks once. Always ends within its own deadline.
+    async fn read(&self) -> Reading;
+}
