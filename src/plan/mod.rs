@@ -1,4 +1,12 @@
 //! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
 
+pub mod breaker;
+pub mod decide;
 pub mod preview;
+pub mod retry;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod why;
+
+#[cfg(test)]
+mod life_tests;
