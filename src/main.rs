@@ -1,2 +1,8 @@
-//! wiring
-fn main() {}
+//! Wiring only.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    backfill::cli::main()
+}

@@ -138,6 +138,13 @@ pub enum Stop {
     Executor,
 }
 
+impl Stop {
+    /// Whether it stands above the controller, whose state is frozen meanwhile (law C2, order of authority).
+    pub const fn is_above_controller(self) -> bool {
+        matches!(self, Self::Unsupervised | Self::Observer | Self::Ended | Self::Breaker | Self::OnFailure | Self::Paused)
+    }
+}
+
 /// The first reason in the order of authority for which nothing of the backfill starts.
 pub fn stop_of(state: &State, backfill: &Backfill, around: &Surroundings) -> Option<Stop> {
     let limit = &backfill.limit;
@@ -220,15 +227,9 @@ pub fn decide(state: &State, around: &Surroundings) -> Vec<Intent> {
     }
 }
 
-/// Whether the next chunk in order waits only because the limit is used up: the throttle grows only then.
-pub fn wants_more(backfill: &Backfill, around: &Surroundings) -> bool {
-    let limit = allowed(backfill, around.now).limit;
-    let running = backfill.running_weight();
-    let mut queue = Queue::new(backfill, around);
-    match queue.peek() {
-        Some(chunk) => running > 0 && running + backfill.spec.weight(chunk.id) > limit,
-        None => false,
-    }
+/// Weight of the next chunk in order, if there is one: the throttle grows only for a chunk that does not fit.
+pub fn next_weight(backfill: &Backfill, around: &Surroundings) -> Option<u32> {
+    Queue::new(backfill, around).peek().map(|chunk| backfill.spec.weight(chunk.id))
 }
 
 fn free_slots(state: &State, around: &Surroundings) -> BTreeMap<Name, u32> {

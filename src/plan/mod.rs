@@ -4,8 +4,10 @@ pub mod breaker;
 pub mod decide;
 pub mod preview;
 pub mod retry;
+pub mod select;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod throttle;
 pub mod why;
 
 #[cfg(test)]
