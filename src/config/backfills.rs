@@ -17,7 +17,10 @@ use crate::domain::{
     spec::{OnFailure, Profile, Spec},
 };
 use chrono_tz::Tz;
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 const KEYS: [&str; 22] = [
     "target",
@@ -239,14 +242,14 @@ fn template_names(
     source: Option<&Option<BTreeMap<String, String>>>,
 ) -> Option<template::Names> {
     let (ladder, source) = (ladder?, source?);
-    let own = |p: &Profile| p.values.keys().cloned().collect::<Vec<_>>();
-    // A key that only some profiles have would fail the chunk that gets another one.
-    let mut shared = ladder.first().map(own).unwrap_or_default();
-    shared.retain(|k| ladder.iter().all(|p| p.values.contains_key(k)));
-    shared.extend(["name", "memory", "deadline"].map(str::to_owned));
+    let all: BTreeSet<String> = ladder.iter().flat_map(|p| p.values.keys().cloned()).collect();
+    let shared = |k: &String| ladder.iter().all(|p| p.values.contains_key(k));
+    let (mut profile, some_profiles): (Vec<_>, Vec<_>) = all.into_iter().partition(shared);
+    profile.extend(["name", "memory", "deadline"].map(str::to_owned));
     Some(template::Names {
         source: source.iter().flat_map(BTreeMap::keys).cloned().collect(),
-        profile: shared,
+        profile,
+        some_profiles,
     })
 }
 

@@ -197,9 +197,7 @@ pub(super) fn lanes(
     let mut taken: BTreeMap<NaiveDate, &str> = BTreeMap::new();
     for ((lane, key, profile_key), entry) in keys.into_iter().zip(listed) {
         let profile = section.get(profile_key).and_then(|e| step_of(report, &e, ladder));
-        let Some(dates) = entry.and_then(|e| e.dates(report)) else {
-            continue;
-        };
+        let dates = entry.map(|e| e.dates(report)).unwrap_or_default();
         let mut days = Vec::with_capacity(dates.len());
         for (date, item) in dates {
             let Some(chunks) = plan.as_ref().and_then(|p| in_plan(report, &item, p, date)) else {

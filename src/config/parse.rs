@@ -87,26 +87,88 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigErrors> {
     }
 }
 
+/// What TOML itself does not allow. What stands there is not repeated, because it may be a secret without quotes.
 fn syntax_error(report: &mut Report<'_>, error: &toml::de::Error) {
     let span = error.span().unwrap_or(0..0);
-    let (found, expected) = match error.message().split_once(", expected ") {
-        Some((found, expected)) => (found, expected.to_owned()),
-        None => (error.message(), "TOML".to_owned()),
+    let written = report.slice(span.clone()).trim();
+    let (what, expected) = match error.message().split_once(", expected ") {
+        Some((what, expected)) => (what, expected),
+        None => (error.message(), "TOML"),
     };
-    if found == "duplicate key" {
-        let key = report.slice(span.clone()).trim_matches(['"', '\'']);
-        let found = "this key or table a second time".to_owned();
-        let expected = "each key and each table once".to_owned();
-        report.add(
-            span.start,
-            &super::read::join_key("", key),
-            found,
-            expected,
-            String::new(),
-        );
-        return;
+    let value = "a text in quotes, a number, true, false, a date, a list or a table";
+    let before = report.slice(0..span.start);
+    let (key, found, expected) = match what {
+        "duplicate key" => (
+            below(&inside_of(before), written.trim_matches(['"', '\''])),
+            "this key or table a second time".to_owned(),
+            "each key and each table once",
+        ),
+        "string values must be quoted" if written.is_empty() => {
+            (key_around(before), "no value".to_owned(), value)
+        }
+        "string values must be quoted" => (key_around(before), "a text without quotes".to_owned(), value),
+        _ => (key_around(before), format!("what is not TOML ({what})"), expected),
+    };
+    report.add(span.start, &key, found, expected.to_owned(), String::new());
+}
+
+/// The table that a key right after `before` belongs to: one in braces on its line, or that of the last header.
+fn inside_of(before: &str) -> String {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    if line.contains('=') {
+        key_around(before)
+    } else {
+        table_around(before)
     }
-    report.add(span.start, "syntax", found.to_owned(), expected, String::new());
+}
+
+/// The key whose value stands right after `before`, as far as its line tells; else `syntax`.
+fn key_around(before: &str) -> String {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    match line
+        .split_once('=')
+        .map(|(key, _)| key.trim())
+        .filter(|k| is_plain(k))
+    {
+        Some(key) => below(&table_around(before), key),
+        None => "syntax".to_owned(),
+    }
+}
+
+/// The table that a place in the file belongs to: the last header before it. In a header, the path of its parents.
+fn table_around(before: &str) -> String {
+    let (lines, last) = before.rsplit_once('\n').unwrap_or(("", before));
+    if let Some(parents) = last.trim_start().strip_prefix('[') {
+        let parents = parents.trim_start_matches('[').trim_end_matches('.').trim();
+        return if is_plain(parents) {
+            parents.to_owned()
+        } else {
+            String::new()
+        };
+    }
+    let header = |line: &str| {
+        let inner = line
+            .trim()
+            .strip_prefix('[')?
+            .strip_suffix(']')?
+            .trim()
+            .to_owned();
+        is_plain(&inner).then_some(inner)
+    };
+    lines.rsplit('\n').find_map(header).unwrap_or_default()
+}
+
+fn below(table: &str, key: &str) -> String {
+    if table.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{table}.{key}")
+    }
+}
+
+fn is_plain(key: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    !key.is_empty() && key.bytes().all(plain)
 }
 
 /// A table of named tables, each read by `read`. Also the names that are there at all, sound or not.

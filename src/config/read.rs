@@ -226,20 +226,14 @@ impl<'t> Entry<'t> {
 
     /// One word out of a fixed list.
     pub(super) fn word<T: Copy>(&self, report: &mut Report<'_>, words: &[(&str, T)]) -> Option<T> {
-        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        let expected = one_of(
-            &names
-                .iter()
-                .map(|n| format!("\"{n}\""))
-                .collect::<Vec<_>>()
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
-        );
+        let quotes: Vec<String> = words.iter().map(|(name, _)| quoted(name)).collect();
+        let expected = one_of(&quotes.iter().map(String::as_str).collect::<Vec<_>>());
         let found = self.text(report, &expected)?;
         let value = words.iter().find(|(name, _)| *name == found).map(|(_, v)| *v);
         if value.is_none() {
-            self.problem(report, quoted(found), expected, did_you_mean(found, &names));
+            let near = nearest(found, words.iter().map(|(name, _)| *name));
+            let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
+            self.problem(report, quoted(found), expected, help);
         }
         value
     }
@@ -408,22 +402,20 @@ impl<'t> Entry<'t> {
         read.into_iter().map(|t| t.map(str::to_owned)).collect()
     }
 
-    /// A list of dates, none of them twice.
-    pub(super) fn dates(&self, report: &mut Report<'_>) -> Option<Vec<(NaiveDate, Self)>> {
-        let items = self.list(report, "a list of dates, as in [2023-11-24, 2023-11-27]")?;
-        let mut all = true;
-        let mut dates: Vec<(NaiveDate, Self)> = Vec::with_capacity(items.len());
-        for item in items {
+    /// A list of dates, none of them twice: those that are sound, each with its place.
+    pub(super) fn dates(&self, report: &mut Report<'_>) -> Vec<(NaiveDate, Self)> {
+        let mut dates: Vec<(NaiveDate, Self)> = Vec::new();
+        let items = self.list(report, "a list of dates, as in [2023-11-24, 2023-11-27]");
+        for item in items.into_iter().flatten() {
             match item.date(report) {
                 Some(date) if dates.iter().any(|(d, _)| *d == date) => {
                     item.problem(report, format!("{date} a second time"), "each date once", "");
-                    all = false;
                 }
                 Some(date) => dates.push((date, item)),
-                None => all = false,
+                None => {}
             }
         }
-        all.then_some(dates)
+        dates
     }
 
     /// The name of something that is defined in the table `kind`, as in `signals`.

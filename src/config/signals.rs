@@ -92,10 +92,12 @@ fn levels(
     let mut level = |key: &str, seconds: f64| match (section.get(key), unit) {
         (Some(e), _) => e.number(report, expected),
         (None, Some(Unit::Seconds)) => Some(seconds),
-        (None, _) => {
+        (None, Some(Unit::Messages)) => {
             section.required(report, key, expected);
             None
         }
+        // Without a unit nobody can say whether the level is missing; the unit's own problem comes first.
+        (None, None) => None,
     };
     let (soft, hard, critical) = (
         level("soft", 60.0),

@@ -28,6 +28,8 @@ pub(super) struct Names {
     pub source: Vec<String>,
     /// Keys that every profile of the ladder has, `name`, `memory` and `deadline` included.
     pub profile: Vec<String>,
+    /// Keys that only some profiles of the ladder have: they would fail the chunk that gets another one.
+    pub some_profiles: Vec<String>,
 }
 
 impl Names {
@@ -72,7 +74,14 @@ pub(super) fn check(report: &mut Report<'_>, entry: &Entry<'_>, template: &str, 
         .collect();
     unknown.sort();
     for variable in &unknown {
-        refuse(report, entry, variable, &known);
+        let some = variable.strip_prefix("profile.");
+        if some.is_some_and(|k| names.some_profiles.iter().any(|s| s == k)) {
+            let found = format!("{{{{ {variable} }}}}");
+            let help = "only some of this backfill's profiles have it";
+            entry.problem(report, found, "a key that each profile of the ladder has", help);
+        } else {
+            refuse(report, entry, variable, &known);
+        }
     }
     if unknown.is_empty()
         && !template.contains("{%")

@@ -160,15 +160,18 @@ fn check_order(report: &mut Report<'_>, section: &Section<'_>, t: &Tuning) {
         if low_time < high_time || (!strictly && low_time == high_time) {
             continue;
         }
-        let words = if strictly { "less than" } else { "at most" };
-        let found = human::exact_duration(low_time);
-        let expected = format!("{words} {high}, which is {}", human::exact_duration(high_time));
-        let given = section
-            .entries()
-            .find(|e| e.key.replace('-', "_") == low)
-            .or_else(|| section.entries().find(|e| e.key.replace('-', "_") == high));
-        let at = given.map_or(section.span.start, |e| e.span.start);
-        report.add(at, &format!("tuning.{low}"), found, expected, String::new());
+        let given = |name: &str| section.entries().find(|e| e.key.replace('-', "_") == name);
+        let shown = human::exact_duration;
+        // The key that the file gives is the one to mend; the other one may be a default.
+        let (entry, found, words, other, limit) = match (given(low), given(high)) {
+            (Some(e), _) if strictly => (e, low_time, "less than", high, high_time),
+            (Some(e), _) => (e, low_time, "at most", high, high_time),
+            (None, Some(e)) if strictly => (e, high_time, "more than", low, low_time),
+            (None, Some(e)) => (e, high_time, "at least", low, low_time),
+            (None, None) => continue,
+        };
+        let expected = format!("{words} {other}, which is {}", shown(limit));
+        entry.problem(report, shown(found), expected, "");
     }
 }
 
