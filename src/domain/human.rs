@@ -139,7 +139,7 @@ pub fn parse_size(text: &str) -> Result<u64, HumanError> {
     let whole: u128 = whole.parse::<u64>().map_err(|_| HumanError::SizeTooLarge)?.into();
     let fraction: u128 = fraction.parse::<u64>().map_err(|_| HumanError::Size)?.into();
     let scaled = (whole * scale + fraction) * u128::from(bytes);
-    if scaled % scale != 0 {
+    if !scaled.is_multiple_of(scale) {
         return Err(HumanError::Size);
     }
     u64::try_from(scaled / scale)
@@ -234,7 +234,7 @@ pub fn with_commas(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(c);
