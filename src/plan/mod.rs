@@ -1,4 +1,5 @@
 //! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
 
 pub mod preview;
+pub mod throttle;
 pub mod why;
