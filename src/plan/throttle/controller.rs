@@ -1,16 +1,15 @@
 //! All signals of one backfill together: inputs in, what is to be journaled out.
 
 use super::{
-    SignalLevels,
+    Input, Load, Now, Outcome, SignalLevels,
+    blind::seen_again,
     control::{Control, LawTick, Phase, Reason},
-    sight::{Blind, Stage},
     track::Point,
     words,
 };
 use crate::{
     domain::{
-        Time,
-        event::{Actor, LimitChange, Payload, Rule},
+        event::{LimitChange, Rule},
         ids::Name,
         text::one_line,
         tuning::Tuning,
@@ -20,102 +19,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
-
-/// This instant on both clocks. All timing uses `boot`; `wall` only names instants for display.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
-    /// The boot clock.
-    pub boot: BootInstant,
-    /// The wall clock, UTC.
-    pub wall: Time,
-}
-
-impl Now {
-    /// The wall time of an instant of the boot clock, as far as the wall clock is right now.
-    pub fn wall_of(self, t: BootInstant) -> Time {
-        let ago = chrono::Duration::from_std(self.boot.since(t)).unwrap_or_default();
-        let ahead = chrono::Duration::from_std(t.since(self.boot)).unwrap_or_default();
-        self.wall - ago + ahead
-    }
-}
-
-/// What the controller is told.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// A valid sample, finite and at or above zero. Anything else is taken as no sample.
-    Sample {
-        /// The signal.
-        signal: Name,
-        /// In the signal's unit.
-        value: f64,
-        /// How long ago it was measured, by the server's clock.
-        age: Duration,
-    },
-    /// A poll that gave no valid sample.
-    NoSample {
-        /// The signal.
-        signal: Name,
-        /// What is wrong, in words.
-        why: String,
-    },
-    /// Time passed. Given at least every few seconds, or nothing that is due happens.
-    Tick,
-}
-
-/// What the backfill does at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
-    /// Running weight: everything that takes a slot.
-    pub running: u32,
-    /// Weight of the next chunk that could start if only the limit allowed it; `None` if there is none.
-    pub next_weight: Option<u32>,
-    /// Median duration of finished chunks, held time left out.
-    pub median_chunk: Option<Duration>,
-    /// Something of higher authority holds all starts: source guard, breaker, blackout, human pause.
-    pub held_above: bool,
-    /// The order's own limit.
-    pub max_limit: u32,
-}
-
-/// Something that is to be journaled.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// The limit, or what binds it at zero, changed. Belongs to the backfill.
-    Limit(LimitChange),
-    /// A protecting signal went blind. Belongs to the journal as a whole.
-    Blind {
-        /// The signal.
-        signal: Name,
-        /// Wall time of its last valid sample.
-        last: Option<Time>,
-        /// What is wrong, in words.
-        why: String,
-    },
-    /// A protecting signal gave two valid samples again. Belongs to the journal as a whole.
-    Seen {
-        /// The signal.
-        signal: Name,
-    },
-}
-
-impl Outcome {
-    /// Who to journal it as, and what.
-    pub fn into_event(self) -> (Actor, Payload) {
-        match self {
-            Self::Limit(change) => {
-                let actor = change
-                    .signal
-                    .as_ref()
-                    .map_or_else(Actor::supervisor, Actor::signal);
-                (actor, Payload::LimitChanged { change })
-            }
-            Self::Blind { signal, last, why } => {
-                (Actor::signal(&signal), Payload::BlindSince { signal, last, why })
-            }
-            Self::Seen { signal } => (Actor::signal(&signal), Payload::SeenAgain { signal }),
-        }
-    }
-}
 
 /// A checkpoint that is none.
 #[derive(Debug, Error)]
@@ -165,7 +68,7 @@ pub struct Throttle {
     pub(super) levels: BTreeMap<Name, SignalLevels>,
     pub(super) state: State,
     /// Since when inputs come without a gap; silence of a signal while we were away is not held against it at once.
-    watching: BootInstant,
+    pub(super) watching: BootInstant,
 }
 
 impl Throttle {
@@ -463,48 +366,6 @@ impl Throttle {
         }
     }
 
-    /// Lets blindness begin and take its course.
-    fn look(&mut self, now: Now, tuning: &Tuning, out: &mut Vec<Outcome>) -> Option<Name> {
-        let names: Vec<Name> = self.levels.keys().cloned().collect();
-        let mut mover = None;
-        for name in names {
-            mover = self.look_at(&name, now, tuning, out).or(mover);
-        }
-        mover
-    }
-
-    fn look_at(&mut self, name: &Name, now: Now, tuning: &Tuning, out: &mut Vec<Outcome>) -> Option<Name> {
-        let levels = *self.levels.get(name)?;
-        let base = self.base(self.state.signals.get(name)?);
-        let control = self.state.signals.get_mut(name)?;
-        let silence = control.sight.silence(now.boot);
-        let just_back = now.boot.since(self.watching) <= levels.patience() && silence < tuning.blind_halve;
-        if let Some(why) = control.sight.goes_blind(&levels, now.boot)
-            && (!just_back || control.sight.has_missed())
-        {
-            control.restart_window();
-            let last = control.sight.last_valid.map(|t| now.wall_of(t));
-            control.sight.blind = Some(Blind {
-                since: control.sight.dark_since(),
-                why: why.clone(),
-                before: base,
-                stage: Stage::Frozen,
-            });
-            if levels.protects {
-                out.push(Outcome::Blind {
-                    signal: name.clone(),
-                    last,
-                    why,
-                });
-            }
-        }
-        let moved = levels.protects && blind_course(name, control, base, now, tuning);
-        if moved {
-            self.state.last_change = self.state.law;
-        }
-        moved.then(|| name.clone())
-    }
-
     /// Goes on from half of what was allowed, never below what runs, when the hold from above ends (case B31).
     fn release(&mut self, load: &Load) -> Option<Name> {
         let bases: Vec<(Name, u32)> = self
@@ -596,45 +457,6 @@ impl Throttle {
     pub(super) fn announced(&self) -> &Announced {
         &self.state.announced
     }
-}
-
-/// After two valid samples: a limit that blindness lowered comes back at half, others stay as they are.
-fn seen_again(control: &mut Control, blind: Blind) {
-    if blind.stage != Stage::Frozen {
-        control.phase = Phase::Returning { former: blind.before };
-        control.restart_window();
-    }
-}
-
-/// Halves, then stops (case B28). `true` if the proposal changed.
-fn blind_course(name: &Name, control: &mut Control, base: u32, now: Now, tuning: &Tuning) -> bool {
-    let allowed = !matches!(control.phase, Phase::Paused(_) | Phase::Waiting);
-    let Some(blind) = &mut control.sight.blind else {
-        return false;
-    };
-    let dark = now.boot.since(blind.since);
-    let (stage, to) = if dark >= tuning.blind_stop {
-        (Stage::Stopped, 0)
-    } else if dark >= tuning.blind_halve {
-        (Stage::Halved, base / 2)
-    } else {
-        return false;
-    };
-    if !allowed || blind.stage >= stage {
-        return false;
-    }
-    blind.stage = stage;
-    let what = format!("no valid sample of {name} for {}", words::duration(dark));
-    let next = if to == 0 {
-        "no new starts, running chunks finish".to_owned()
-    } else {
-        let left = tuning.blind_stop.saturating_sub(dark);
-        format!("no new starts in {}", words::duration(left))
-    };
-    control.reason = Reason::new(Rule::Blind, format!("{what} ({}); {next}", blind.why));
-    let moved = control.limit != to.min(control.limit);
-    control.limit = to.min(control.limit);
-    moved
 }
 
 fn waits_for(name: &Name) -> String {

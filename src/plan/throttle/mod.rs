@@ -6,7 +6,7 @@
 //!
 //! # Parts
 //! - `levels`: thresholds of a signal; `sight`: is it seen or blind; `track`: its mean and slope;
-//! - `control`: what one signal makes of the limit; `lower` and `rise`: the rules;
+//! - `control`: what one signal makes of the limit; `lower`, `rise` and `blind`: the rules;
 //! - `controller`: all signals together, the smallest proposal wins; `view`: what screen and `why` ask;
 //! - `authority`: what humans' cap and force make of the controller's limit.
 //!
@@ -40,6 +40,7 @@
 //!   stops with the first. The blind times count from the last valid sample.
 
 pub mod authority;
+mod blind;
 mod control;
 mod controller;
 mod exact;
@@ -48,12 +49,14 @@ mod lower;
 mod rise;
 mod sight;
 mod track;
+mod types;
 mod view;
 pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use controller::{Input, Load, Now, Outcome, RestoreError, Throttle};
+pub use controller::{RestoreError, Throttle};
 pub use levels::SignalLevels;
+pub use types::{Input, Load, Now, Outcome};
 pub use view::{BlindReport, Ceiling, Report, SignalReport, ThrottleState};
