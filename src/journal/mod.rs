@@ -1,1 +1,5 @@
 //! journal
+
+mod check;
+
+pub use check::check_attempt;
