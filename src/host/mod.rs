@@ -5,4 +5,7 @@ mod clock;
 mod process;
 
 pub use clock::{BootInstant, boot_id, boot_now, host_name};
-pub use process::{ProcessStamp, group_members, memory_of, process_stamp};
+pub use process::{
+    ProcessStamp, descendants, group_members, marked, memory_of, memory_of_processes, own_binary,
+    own_control_group, process_stamp,
+};

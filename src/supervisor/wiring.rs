@@ -17,12 +17,15 @@ use crate::{
         ids::{AttemptId, Name},
         state::State,
     },
-    executor::{Executor, RunUpdate, Updates, local},
+    executor::{
+        Executor, RunUpdate, Updates,
+        local::{LocalExecutor, LocalSetup},
+    },
     journal::{Journal, Lease, OpenError, ReadError},
     net::AdapterError,
     signals,
 };
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 use tokio::{
     runtime::Handle,
     sync::mpsc::{UnboundedSender, unbounded_channel},
@@ -78,24 +81,21 @@ pub fn pollers(
 }
 
 /// The configured executors, reporting to `updates`.
-pub fn executors(config: &Config, binary: PathBuf, updates: &Updates) -> BTreeMap<Name, Arc<dyn Executor>> {
+///
+/// # Errors
+/// The system does not tell where this program is, which runs the shims.
+pub fn executors(config: &Config, updates: &Updates) -> io::Result<BTreeMap<Name, Arc<dyn Executor>>> {
     let places = Places::of(&config.journal.path);
-    let make = |name: &Name, executor: &ExecutorConfig| -> Arc<dyn Executor> {
+    let make = |name: &Name, executor: &ExecutorConfig| -> io::Result<Arc<dyn Executor>> {
         match executor {
-            ExecutorConfig::Local { .. } => Arc::new(local::LocalExecutor::new(
-                local::Settings {
-                    name: name.clone(),
-                    binary: binary.clone(),
-                    journal: config.journal.path.clone(),
-                    attempts: places.attempts.clone(),
-                    logs: places.logs.clone(),
-                    tuning: config.tuning.clone(),
-                },
-                updates.clone(),
-            )),
+            ExecutorConfig::Local { .. } => {
+                let (state, journal) = (places.state.clone(), config.journal.path.clone());
+                let setup = LocalSetup::new(name.clone(), state, journal, config.tuning.clone())?;
+                Ok(Arc::new(LocalExecutor::new(setup, updates.clone())))
+            }
         }
     };
-    config.executors.iter().map(|(n, e)| (n.clone(), make(n, e))).collect()
+    config.executors.iter().map(|(n, e)| Ok((n.clone(), make(n, e)?))).collect()
 }
 
 /// Makes a supervisor that holds `lease`. Must be called inside the runtime.
@@ -111,8 +111,7 @@ pub fn supervisor(
 ) -> Result<(Loop, UnboundedSender<Input>), WiringError> {
     let (sender, inbox) = unbounded_channel();
     let updates = forward(&sender);
-    let binary = std::env::current_exe()?;
-    let executors = executors(&config, binary, &updates);
+    let executors = executors(&config, &updates)?;
     let state = journal.load_state()?;
     let record = Record::start(journal.recorder()?);
     let gate = Arc::new(Gate::default());

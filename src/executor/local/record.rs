@@ -1,0 +1,161 @@
+//! The small files of an attempt: who runs it, and how it ended.
+
+use super::place::{private_file, sync_folder};
+use crate::domain::ids::ExternalId;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    fs, io,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Which process runs the command. On the disk before the command can start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildRecord {
+    /// Pid of the command, and its process group.
+    pub pid: i32,
+    /// Start stamp of the pid.
+    pub start: u64,
+    /// The boot in which it was started.
+    pub boot: String,
+    /// Pid of the shim, to be told to end the run.
+    pub shim: i32,
+    /// Start stamp of the shim.
+    pub shim_start: u64,
+}
+
+impl ChildRecord {
+    /// The run's name.
+    pub fn run(&self) -> ExternalId {
+        ExternalId(format!("pid-{}-start-{}", self.pid, self.start))
+    }
+}
+
+/// What the shim did to the run, if anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// The limit in bytes was passed, seen by the shim or by the kernel.
+    Oom(u64),
+    /// The deadline in milliseconds passed.
+    Deadline(u64),
+    /// A cancel was asked for.
+    Cancel,
+    /// The shim got SIGTERM and nobody had asked for a cancel: the host goes down, or somebody killed it.
+    Told,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// Its exit code, if it exited.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// When the gate was opened, Unix time in milliseconds.
+    pub started_ms: i64,
+    /// When the command ended, Unix time in milliseconds.
+    pub ended_ms: i64,
+    /// Peak memory in bytes; `None` when it ended before the first look.
+    pub peak: Option<u64>,
+    /// What the shim did to it.
+    pub stop: Option<Stop>,
+    /// A cancel was asked for before the end.
+    pub cancel_asked: bool,
+    /// How many processes of the run were still there when the command had ended.
+    pub left_over: u32,
+    /// Bytes of output that did not fit the log.
+    pub dropped: u64,
+    /// The last line of output that says something, clean, secrets covered.
+    pub last_line: String,
+}
+
+/// Writes a record and waits until it and the folders that lead to it are on the disk.
+///
+/// The file is new and nobody acts on it before this returns; a torn record after a crash of the host is told from
+/// a whole one by its JSON.
+///
+/// # Errors
+/// The disk refuses.
+pub fn write_durably<T: Serialize>(path: &Path, record: &T, folders: &[PathBuf]) -> io::Result<()> {
+    let mut file = private_file().write(true).create_new(true).open(path)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    file.sync_all()?;
+    folders.iter().try_for_each(|f| sync_folder(f))
+}
+
+/// Writes a record so that a reader sees all of it or nothing, on the disk when this returns.
+///
+/// # Errors
+/// The disk refuses.
+pub fn write_atomically<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut file = private_file()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&temporary)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+/// A record as found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<T> {
+    /// There is none.
+    Absent,
+    /// There is one and it cannot be read.
+    Damaged,
+    /// It.
+    Whole(T),
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// The file system refuses for another reason than that there is no such file.
+pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Found<T>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or(Found::Damaged, Found::Whole)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Found::Absent),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn child() -> ChildRecord {
+        ChildRecord {
+            pid: 7,
+            start: 99,
+            boot: "b".to_owned(),
+            shim: 6,
+            shim_start: 98,
+        }
+    }
+
+    #[test]
+    fn a_record_is_absent_whole_or_damaged_and_never_half_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("child");
+        assert_eq!(read::<ChildRecord>(&path).unwrap(), Found::Absent);
+        write_durably(&path, &child(), &[dir.path().to_owned()]).unwrap();
+        assert_eq!(read(&path).unwrap(), Found::Whole(child()));
+        let bytes = fs::read(&path).unwrap();
+        for cut in 0..bytes.len() {
+            fs::write(&path, &bytes[..cut]).unwrap();
+            assert_eq!(read::<ChildRecord>(&path).unwrap(), Found::Damaged, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_child_record_is_never_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("child");
+        write_durably(&path, &child(), &[]).unwrap();
+        assert!(write_durably(&path, &child(), &[]).is_err());
+    }
+}
