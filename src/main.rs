@@ -4,8 +4,11 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The shim and the process at its gate must start fast: nothing else is set up for them.
+    // Processes that are started many times a minute must start fast: nothing else is set up for them.
     if let Some(code) = backfill::executor::local::early(std::env::args_os()) {
+        return code;
+    }
+    if let Some(code) = backfill::demo::early(std::env::args_os()) {
         return code;
     }
     backfill::cli::main()
