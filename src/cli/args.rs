@@ -230,6 +230,9 @@ pub struct Demo {
     /// Which faults happen.
     #[arg(long, value_enum, default_value_t = Faults::Default)]
     pub faults: Faults,
+    /// Factor on the time that the demo's work takes; 0 is as quick as the machine can.
+    #[arg(long, value_name = "FACTOR", hide = true)]
+    pub pace: Option<f64>,
     /// Where to make the workspace; else a temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,

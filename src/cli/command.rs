@@ -43,7 +43,11 @@ struct Recorded<'a> {
 }
 
 fn nobody(ctx: &Context) -> &'static str {
-    if ctx.supervised() { "" } else { "; nobody supervises now, it holds from the next `backfill run` on" }
+    if ctx.supervised() {
+        ""
+    } else {
+        "; nobody supervises now, it holds from the next `backfill run` on"
+    }
 }
 
 /// Appends a command about a whole backfill and prints what was recorded.
@@ -54,7 +58,15 @@ fn simple(ctx: &mut Context, name: &str, payload: Payload, reason: Reason, said:
     let (seq, _) = ctx.send(None, event)?;
     let message = format!("{said}{}", nobody(ctx));
     let supervised = ctx.supervised();
-    let told = Recorded { backfill: id.as_str(), seq, recorded: true, supervised, confirmed: None, in_flight: None, message };
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
     ctx.print(&told, || told.message.clone())
 }
 
@@ -81,7 +93,13 @@ pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let event = ctx.event(Some(&id), Payload::CancelRequested {}, consent.reason);
     drop(state);
     let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "cancelled", |b| if b.cancel.is_some() { b.cancel_applied.clone() } else { Some(Vec::new()) })
+    confirm(ctx, &id, seq, "cancelled", |b| {
+        if b.cancel.is_some() {
+            b.cancel_applied.clone()
+        } else {
+            Some(Vec::new())
+        }
+    })
 }
 
 /// Waits for the supervisor's confirmation and prints what was under way.
@@ -104,13 +122,24 @@ fn confirm(
         Some(ids) if ids.is_empty() => format!("{verb}; nothing was under way"),
         Some(ids) => {
             let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            format!("{verb}; {} already under way: {list}", human::counted(ids.len() as u64, "start"))
+            format!(
+                "{verb}; {} already under way: {list}",
+                human::counted(ids.len() as u64, "start")
+            )
         }
         None if supervised => "recorded; not yet confirmed by the supervisor".to_owned(),
         None => format!("recorded{}", nobody(ctx)),
     };
     let confirmed = Some(in_flight.is_some());
-    let told = Recorded { backfill: id.as_str(), seq, recorded: true, supervised, confirmed, in_flight, message };
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed,
+        in_flight,
+        message,
+    };
     ctx.print(&told, || told.message.clone())
 }
 
@@ -133,23 +162,44 @@ pub fn close_breaker(ctx: &mut Context, name: &str, reason: Reason) -> Done {
 pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
     match to {
         ThrottleTo::Cap { n: 0, .. } => Err(Exit::usage("a cap of 0 is a pause: backfill pause NAME")),
-        ThrottleTo::Cap { n, reason } => {
-            simple(ctx, name, Payload::CapSet { cap: Some(n) }, reason, &format!("capped at {n}"))
-        }
+        ThrottleTo::Cap { n, reason } => simple(
+            ctx,
+            name,
+            Payload::CapSet { cap: Some(n) },
+            reason,
+            &format!("capped at {n}"),
+        ),
         ThrottleTo::Force { duration, .. } if duration > FORCE_MAX || duration.is_zero() => {
             Err(Exit::usage("a force lasts at most 4h: --for 30m"))
         }
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
-            let said = format!("forced to {n} for {}; never while a signal is past hard or blind", human::duration(duration));
-            simple(ctx, name, Payload::Forced { force: Some(Force { limit: n, until }) }, reason, &said)
+            let said = format!(
+                "forced to {n} for {}; never while a signal is past hard or blind",
+                human::duration(duration)
+            );
+            simple(
+                ctx,
+                name,
+                Payload::Forced {
+                    force: Some(Force { limit: n, until }),
+                },
+                reason,
+                &said,
+            )
         }
         ThrottleTo::Auto { reason } => {
             let state = ctx.state()?;
             let id = find(&state, &ctx.config, name)?.id.clone();
             let uncap = ctx.event(Some(&id), Payload::CapSet { cap: None }, reason.reason.clone());
             ctx.send(None, uncap)?;
-            simple(ctx, name, Payload::Forced { force: None }, reason, "the throttle alone sets the limit")
+            simple(
+                ctx,
+                name,
+                Payload::Forced { force: None },
+                reason,
+                "the throttle alone sets the limit",
+            )
         }
     }
 }
@@ -179,24 +229,52 @@ pub fn release(ctx: &mut Context, days: Days) -> Done {
     mark(ctx, days, |chunks| Payload::HoldReleased { chunks }, "released")
 }
 
-fn mark(ctx: &mut Context, days: Days, payload: impl FnOnce(Vec<crate::domain::ids::ChunkId>) -> Payload, verb: &str) -> Done {
+fn mark(
+    ctx: &mut Context,
+    days: Days,
+    payload: impl FnOnce(Vec<crate::domain::ids::ChunkId>) -> Payload,
+    verb: &str,
+) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, &days.name)?;
     let chunks = select::all(backfill, &days.days).map_err(Exit::usage)?;
     let (id, n) = (backfill.id.clone(), chunks.len());
     if days.consent.dry_run {
-        return line(&format!("would act on {}; nothing was changed", human::counted(n as u64, "chunk")));
+        return line(&format!(
+            "would act on {}; nothing was changed",
+            human::counted(n as u64, "chunk")
+        ));
     }
-    let before = state.backfills.get(&id).map(|b| b.chunks.iter().map(|c| c.state).collect::<Vec<_>>());
+    let before = state
+        .backfills
+        .get(&id)
+        .map(|b| b.chunks.iter().map(|c| c.state).collect::<Vec<_>>());
     let event = ctx.event(Some(&id), payload(chunks), days.consent.reason);
     let (seq, after) = ctx.send(None, event)?;
     let changed = match (before, after.backfills.get(&id)) {
-        (Some(before), Some(after)) => after.chunks.iter().zip(before).filter(|(c, old)| c.state != *old).count(),
+        (Some(before), Some(after)) => after
+            .chunks
+            .iter()
+            .zip(before)
+            .filter(|(c, old)| c.state != *old)
+            .count(),
         _ => n,
     };
-    let message = format!("{verb} {} of {n}{}", human::counted(changed as u64, "chunk"), nobody(ctx));
+    let message = format!(
+        "{verb} {} of {n}{}",
+        human::counted(changed as u64, "chunk"),
+        nobody(ctx)
+    );
     let supervised = ctx.supervised();
-    let told = Recorded { backfill: id.as_str(), seq, recorded: true, supervised, confirmed: None, in_flight: None, message };
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
     ctx.print(&told, || told.message.clone())
 }
 
@@ -222,7 +300,10 @@ fn on_days(
     let id = backfill.id.clone();
     let preview = preview::make(backfill, &ask, Utc::now());
     if preview.is_empty(&ask) {
-        let why = preview.will_not.first().map_or(String::new(), |(day, why)| format!(": {day} is {why}"));
+        let why = preview
+            .will_not
+            .first()
+            .map_or(String::new(), |(day, why)| format!(": {day} is {why}"));
         return Err(Exit::usage(format!("nothing to do{why}")));
     }
     if !consent_given(ctx, &preview, &consent)? {
@@ -230,9 +311,22 @@ fn on_days(
     }
     let seq = append_same_plan(ctx, &id, &ask, &preview, consent.reason)?;
     let n = preview.will.len();
-    let message = format!("{} recorded for {}{}", preview.title, human::counted(n as u64, "chunk"), nobody(ctx));
+    let message = format!(
+        "{} recorded for {}{}",
+        preview.title,
+        human::counted(n as u64, "chunk"),
+        nobody(ctx)
+    );
     let supervised = ctx.supervised();
-    let told = Recorded { backfill: id.as_str(), seq, recorded: true, supervised, confirmed: None, in_flight: None, message };
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
     ctx.print(&told, || told.message.clone())
 }
 
@@ -247,13 +341,19 @@ fn append_same_plan(
 ) -> Result<u64, Exit> {
     for _ in 0..100 {
         let state = ctx.state()?;
-        let Some(backfill) = state.backfills.get(id) else { return Err(Exit::usage("the backfill is gone")) };
+        let Some(backfill) = state.backfills.get(id) else {
+            return Err(Exit::usage("the backfill is gone"));
+        };
         let now = preview::make(backfill, ask, Utc::now());
         if now.digest != shown.digest {
             let lines = shown.differs(&now).join("\n  ");
-            return Err(Exit::usage(format!("the plan changed meanwhile, nothing was done:\n  {lines}\nask again")));
+            return Err(Exit::usage(format!(
+                "the plan changed meanwhile, nothing was done:\n  {lines}\nask again"
+            )));
         }
-        let Some(payload) = preview::payload(ask, &now, Utc::now()) else { return Err(Exit::code(2)) };
+        let Some(payload) = preview::payload(ask, &now, Utc::now()) else {
+            return Err(Exit::code(2));
+        };
         let event = ctx.event(Some(id), payload, reason.clone());
         match ctx.journal.append(Some(state.head), None, &[event]) {
             Ok(seqs) => {
@@ -267,7 +367,9 @@ fn append_same_plan(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Exit::usage("the journal changes too fast; nothing was done, try again"))
+    Err(Exit::usage(
+        "the journal changes too fast; nothing was done, try again",
+    ))
 }
 
 /// Shows the plan and asks, unless told not to.
@@ -280,7 +382,10 @@ fn consent_given(ctx: &Context, preview: &Preview, consent: &Consent) -> Result<
         return Ok(true);
     }
     if ctx.json || !std::io::stdin().is_terminal() {
-        return Err(Exit::usage(format!("{}: add --yes to do it, --dry-run to look", preview.title)));
+        return Err(Exit::usage(format!(
+            "{}: add --yes to do it, --dry-run to look",
+            preview.title
+        )));
     }
     line(&words(preview))?;
     write!(std::io::stdout(), "\nGo on? Type yes: ")?;
@@ -299,22 +404,38 @@ pub fn words(preview: &Preview) -> String {
     let mut out = format!("{}\n", preview.title);
     const SHOWN: usize = 6;
     for c in preview.will.iter().take(SHOWN) {
-        let last = if c.last.is_empty() { String::new() } else { format!("  {}", c.last) };
-        out.push_str(&format!("  will run    {}  {}  attempt {}  profile {}{last}\n", c.chunk, c.state, c.attempt, c.profile));
+        let last = if c.last.is_empty() {
+            String::new()
+        } else {
+            format!("  {}", c.last)
+        };
+        out.push_str(&format!(
+            "  will run    {}  {}  attempt {}  profile {}{last}\n",
+            c.chunk, c.state, c.attempt, c.profile
+        ));
     }
     if preview.will.len() > SHOWN {
-        out.push_str(&format!("              and {} more\n", preview.will.len() - SHOWN));
+        out.push_str(&format!(
+            "              and {} more\n",
+            preview.will.len() - SHOWN
+        ));
     }
     for (day, why) in preview.will_not.iter().take(SHOWN) {
         out.push_str(&format!("  will not    {day}  {why}\n"));
     }
     if preview.will_not.len() > SHOWN {
-        out.push_str(&format!("              and {} more\n", preview.will_not.len() - SHOWN));
+        out.push_str(&format!(
+            "              and {} more\n",
+            preview.will_not.len() - SHOWN
+        ));
     }
     for (label, value) in &preview.facts {
         out.push_str(&format!("  {label:<11} {value}\n"));
     }
-    out.push_str(&format!("  same as     {}\n  plan        {}", preview.same_as, preview.digest));
+    out.push_str(&format!(
+        "  same as     {}\n  plan        {}",
+        preview.same_as, preview.digest
+    ));
     out
 }
 
@@ -323,9 +444,20 @@ pub fn resolve(ctx: &mut Context, name: &str, date: &str, verdict: VerdictArg, r
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
     let chunks = select::chunks(backfill, date).map_err(Exit::usage)?;
-    let [chunk] = chunks.as_slice() else { return Err(Exit::usage("resolve takes one chunk at a time")) };
-    let payload = Payload::Resolved { chunk: *chunk, verdict: verdict.into() };
-    simple(ctx, name, payload, Reason { reason: Some(reason) }, &format!("{chunk} resolved"))
+    let [chunk] = chunks.as_slice() else {
+        return Err(Exit::usage("resolve takes one chunk at a time"));
+    };
+    let payload = Payload::Resolved {
+        chunk: *chunk,
+        verdict: verdict.into(),
+    };
+    simple(
+        ctx,
+        name,
+        payload,
+        Reason { reason: Some(reason) },
+        &format!("{chunk} resolved"),
+    )
 }
 
 /// `stop`.
@@ -333,7 +465,15 @@ pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
     let event = ctx.event(None, Payload::StopSupervising {}, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
     let message = "the supervisor was asked to stop; running attempts go on".to_owned();
-    let told = Recorded { backfill: "", seq, recorded: true, supervised: ctx.supervised(), confirmed: None, in_flight: None, message };
+    let told = Recorded {
+        backfill: "",
+        seq,
+        recorded: true,
+        supervised: ctx.supervised(),
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
     ctx.print(&told, || told.message.clone())
 }
 
@@ -342,14 +482,20 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
     let Some(configured) = ctx.config.backfills.get(&backfill.spec.name) else {
-        return Err(Exit::usage(format!("{name} is not in {}", ctx.config.path.display())));
+        return Err(Exit::usage(format!(
+            "{name} is not in {}",
+            ctx.config.path.display()
+        )));
     };
     let drift = config::drift(&backfill.spec, &configured.spec);
     if drift.is_empty() {
         return line("the configuration and the started backfill agree; nothing to amend");
     }
     let hash = config::spec_hash(&configured.spec);
-    let payload = Payload::Amended { spec: Box::new(configured.spec.clone()), hash };
+    let payload = Payload::Amended {
+        spec: Box::new(configured.spec.clone()),
+        hash,
+    };
     let mut preview = preview::make(backfill, &Ask::Resume, Utc::now());
     preview.title = format!("Amend {name}: {}", human::counted(drift.len() as u64, "change"));
     preview.facts = drift.into_iter().map(|d| ("change", d)).collect();
@@ -362,6 +508,14 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let (seq, _) = ctx.send(Some(head), event)?;
     let message = format!("{name} amended{}", nobody(ctx));
     let supervised = ctx.supervised();
-    let told = Recorded { backfill: id.as_str(), seq, recorded: true, supervised, confirmed: None, in_flight: None, message };
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
     ctx.print(&told, || told.message.clone())
 }

@@ -28,12 +28,18 @@ pub struct Exit {
 impl Exit {
     /// Wrong usage, wrong configuration, or a refused command: 2.
     pub fn usage(message: impl fmt::Display) -> Self {
-        Self { code: 2, message: message.to_string() }
+        Self {
+            code: 2,
+            message: message.to_string(),
+        }
     }
 
     /// Only a code.
     pub const fn code(code: u8) -> Self {
-        Self { code, message: String::new() }
+        Self {
+            code,
+            message: String::new(),
+        }
     }
 }
 
@@ -74,7 +80,9 @@ impl Context {
     /// The configuration or the journal; or everything is read-only.
     pub fn writing(global: &Global) -> Result<Self, Exit> {
         if global.read_only {
-            return Err(Exit::usage("read-only (--read-only or BACKFILL_READ_ONLY): nothing was changed"));
+            return Err(Exit::usage(
+                "read-only (--read-only or BACKFILL_READ_ONLY): nothing was changed",
+            ));
         }
         Self::open(global)
     }
@@ -85,9 +93,16 @@ impl Context {
     /// The configuration or the journal.
     pub fn open(global: &Global) -> Result<Self, Exit> {
         let config = config(global)?;
-        let options = Options { group: config.journal.group.clone() };
+        let options = Options {
+            group: config.journal.group.clone(),
+        };
         let journal = Journal::open(&config.journal.path, options)?;
-        Ok(Self { config, journal, actor: config::actor(global.actor.as_deref()), json: global.json })
+        Ok(Self {
+            config,
+            journal,
+            actor: config::actor(global.actor.as_deref()),
+            json: global.json,
+        })
     }
 
     /// The state now.
@@ -100,13 +115,26 @@ impl Context {
 
     /// What is known beside the state.
     pub fn surroundings(&self) -> Surroundings {
-        glance::surroundings(&self.journal, &self.config, glance::holder(&self.journal).as_ref(), Utc::now())
+        glance::surroundings(
+            &self.journal,
+            &self.config,
+            glance::holder(&self.journal).as_ref(),
+            Utc::now(),
+        )
     }
 
     /// An event of this actor.
     pub fn event(&self, backfill: Option<&BackfillId>, payload: Payload, reason: Option<String>) -> NewEvent {
-        let reason = reason.map(|r| crate::domain::text::one_line(&r, 500)).filter(|r| !r.is_empty());
-        NewEvent { at: Utc::now(), actor: self.actor.clone(), reason, backfill: backfill.cloned(), payload }
+        let reason = reason
+            .map(|r| crate::domain::text::one_line(&r, 500))
+            .filter(|r| !r.is_empty());
+        NewEvent {
+            at: Utc::now(),
+            actor: self.actor.clone(),
+            reason,
+            backfill: backfill.cloned(),
+            payload,
+        }
     }
 
     /// Appends a command and tells if the fold refused it.
@@ -125,7 +153,9 @@ impl Context {
 
     /// Whether somebody supervises.
     pub fn supervised(&self) -> bool {
-        glance::holder(&self.journal).as_ref().is_some_and(glance::is_alive)
+        glance::holder(&self.journal)
+            .as_ref()
+            .is_some_and(glance::is_alive)
     }
 
     /// Prints a value as one line of JSON, or its words.
@@ -142,7 +172,11 @@ impl Context {
 /// # Errors
 /// Standard output is gone.
 pub fn print(json: bool, value: &impl Serialize, words: impl FnOnce() -> String) -> Done {
-    let text = if json { serde_json::to_string(value)? } else { words() };
+    let text = if json {
+        serde_json::to_string(value)?
+    } else {
+        words()
+    };
     line(&text)
 }
 
@@ -168,9 +202,15 @@ pub fn find<'a>(state: &'a State, config: &Config, name: &str) -> Result<&'a Bac
     }
     let configured = config.backfills.keys().any(|n| n.as_str() == name);
     if configured {
-        return Err(Exit::usage(format!("{name} has not been started: backfill run {name}")));
+        return Err(Exit::usage(format!(
+            "{name} has not been started: backfill run {name}"
+        )));
     }
     let known: Vec<&str> = config.backfills.keys().map(|n| n.as_str()).collect();
-    let near = config::nearest(name, known.iter().copied()).map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Err(Exit::usage(format!("there is no backfill {name}{near} Configured: {}", known.join(", "))))
+    let near = config::nearest(name, known.iter().copied())
+        .map_or(String::new(), |n| format!("; did you mean {n}?"));
+    Err(Exit::usage(format!(
+        "there is no backfill {name}{near} Configured: {}",
+        known.join(", ")
+    )))
 }

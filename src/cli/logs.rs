@@ -2,7 +2,7 @@
 
 use super::context::{Context, Done, Exit, find, line};
 use crate::{
-    config::places::Places,
+    config::Places,
     domain::{ids::AttemptId, text},
     executor::local,
     plan::select,
@@ -20,9 +20,14 @@ pub fn logs(ctx: &Context, name: &str, date: &str, attempt: Option<u32>, follow:
     let backfill = find(&state, &ctx.config, name)?;
     let chunks = select::chunks(backfill, date).map_err(Exit::usage)?;
     let [id] = chunks.as_slice() else {
-        return Err(Exit::usage(format!("{date} names {} chunks: give one", chunks.len())));
+        return Err(Exit::usage(format!(
+            "{date} names {} chunks: give one",
+            chunks.len()
+        )));
     };
-    let Some(chunk) = backfill.chunk(*id) else { return Err(Exit::code(2)) };
+    let Some(chunk) = backfill.chunk(*id) else {
+        return Err(Exit::code(2));
+    };
     let known = match attempt {
         Some(no) => chunk.attempts.iter().find(|a| a.no == no),
         None => chunk.last(),
@@ -32,7 +37,7 @@ pub fn logs(ctx: &Context, name: &str, date: &str, attempt: Option<u32>, follow:
         return Err(Exit::usage(format!("{id} has no such attempt; it has {has}")));
     };
     let attempt = backfill.attempt_id(*id, known.no);
-    let file = local::log_path(&Places::of(&ctx.config.journal.path).logs, &attempt);
+    let file = local::log_path(&Places::of(&ctx.config.journal.path).state, &attempt);
     if ctx.json {
         let value = serde_json::json!({ "attempt": attempt, "file": file, "exists": file.exists() });
         return line(&value.to_string());
@@ -58,7 +63,10 @@ fn show(ctx: &Context, path: &Path, attempt: &AttemptId, follow: bool) -> Done {
 
 fn still_open(ctx: &Context, attempt: &AttemptId) -> Result<bool, Exit> {
     let state = ctx.state()?;
-    let chunk = state.backfills.get(&attempt.backfill).and_then(|b| b.chunk(attempt.chunk));
+    let chunk = state
+        .backfills
+        .get(&attempt.backfill)
+        .and_then(|b| b.chunk(attempt.chunk));
     Ok(chunk.and_then(|c| c.open()).is_some_and(|a| a.no == attempt.no))
 }
 
@@ -73,10 +81,15 @@ fn copy_from(file: &mut File, from: u64) -> Result<u64, Exit> {
     let terminal = out.is_terminal();
     loop {
         let n = file.read(&mut bytes)?;
-        let Some(read) = bytes.get(..n).filter(|b| !b.is_empty()) else { return Ok(at) };
+        let Some(read) = bytes.get(..n).filter(|b| !b.is_empty()) else {
+            return Ok(at);
+        };
         at += n as u64;
         let written = if terminal {
-            let lines: Vec<String> = String::from_utf8_lossy(read).split('\n').map(text::clean).collect();
+            let lines: Vec<String> = String::from_utf8_lossy(read)
+                .split('\n')
+                .map(text::clean)
+                .collect();
             out.write_all(lines.join("\n").as_bytes())
         } else {
             out.write_all(read)

@@ -32,7 +32,9 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Done {
     let global = cli.global;
-    let Some(command) = cli.command else { return super::tui::open(&global) };
+    let Some(command) = cli.command else {
+        return super::tui::open(&global);
+    };
     let writing = || Context::writing(&global);
     match command {
         Command::Demo(demo) => super::demo::run(&global, demo),
@@ -40,28 +42,41 @@ fn dispatch(cli: Cli) -> Done {
         Command::Plan { name, all } => plan::plan(&global, &name, all),
         Command::Run { name, again, log } => run::run(&global, &name, again, log.as_deref()),
         Command::Status { name } => status::status(&Context::open(&global)?, name.as_deref()),
-        Command::Pause { name, duration, reason } => command::pause(&mut writing()?, &name, duration, reason),
+        Command::Pause {
+            name,
+            duration,
+            reason,
+        } => command::pause(&mut writing()?, &name, duration, reason),
         Command::Resume { name, reason } => command::resume(&mut writing()?, &name, reason),
         Command::Throttle { name, to } => command::throttle(&mut writing()?, &name, to),
-        Command::Rerun { name, days, failed, consent } => {
-            command::rerun(&mut writing()?, &name, &days, failed, consent)
-        }
+        Command::Rerun {
+            name,
+            days,
+            failed,
+            consent,
+        } => command::rerun(&mut writing()?, &name, &days, failed, consent),
         Command::Hold(days) => command::hold(&mut writing()?, days),
         Command::Release(days) => command::release(&mut writing()?, days),
         Command::Skip(days) => command::skip(&mut writing()?, days),
         Command::StopRuns(days) => command::stop_runs(&mut writing()?, days),
         Command::Cancel { name, consent } => command::cancel(&mut writing()?, &name, consent),
         Command::Amend { name, consent } => command::amend(&mut writing()?, &name, consent),
-        Command::Resolve { name, date, verdict, reason } => {
-            command::resolve(&mut writing()?, &name, &date, verdict, reason)
-        }
+        Command::Resolve {
+            name,
+            date,
+            verdict,
+            reason,
+        } => command::resolve(&mut writing()?, &name, &date, verdict, reason),
         Command::Acknowledge { name, reason } => command::acknowledge(&mut writing()?, &name, reason),
         Command::CloseBreaker { name, reason } => command::close_breaker(&mut writing()?, &name, reason),
         Command::Stop { reason } => command::stop(&mut writing()?, reason),
         Command::Why { name, date } => status::why_of(&Context::open(&global)?, &name, &date),
-        Command::Logs { name, date, attempt, follow } => {
-            logs::logs(&Context::open(&global)?, &name, &date, attempt, follow)
-        }
+        Command::Logs {
+            name,
+            date,
+            attempt,
+            follow,
+        } => logs::logs(&Context::open(&global)?, &name, &date, attempt, follow),
         Command::Events { name, last } => status::events(&Context::open(&global)?, &name, last),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "backfill", &mut std::io::stdout());

@@ -58,8 +58,16 @@ impl Progress {
 
     fn with(style: Style, name: &Name) -> Self {
         let (sender, receiver) = sync_channel(QUEUE);
-        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(move || show(style, &receiver)).ok();
-        Self { sender, thread, style, name: name.clone() }
+        let thread = std::thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(move || show(style, &receiver))
+            .ok();
+        Self {
+            sender,
+            thread,
+            style,
+            name: name.clone(),
+        }
     }
 
     /// A line beside the events.
@@ -108,8 +116,15 @@ fn counts(state: &State, name: &str) -> Option<Shown> {
     let running = backfill.running_weight();
     let limit = crate::plan::decide::allowed(backfill, backfill.changed).limit;
     let state = backfill.state().word();
-    let words = format!("{state}  {running} of {limit} running  {bad} failed  {}", backfill.limit.why);
-    Some(Shown::Counts { done: u64::from(settled), all: backfill.chunks.len() as u64, words })
+    let words = format!(
+        "{state}  {running} of {limit} running  {bad} failed  {}",
+        backfill.limit.why
+    );
+    Some(Shown::Counts {
+        done: u64::from(settled),
+        all: backfill.chunks.len() as u64,
+        words,
+    })
 }
 
 fn show(style: Style, receiver: &Receiver<Shown>) {
@@ -138,7 +153,8 @@ fn show(style: Style, receiver: &Receiver<Shown>) {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
-    if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:30}] {percent}% {elapsed} {wide_msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:30}] {percent}% {elapsed} {wide_msg}")
+    {
         bar.set_style(style.progress_chars("#> "));
     }
     bar

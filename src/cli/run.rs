@@ -58,7 +58,9 @@ pub fn supervise(
     again: bool,
     progress: &Progress,
 ) -> Result<(State, BackfillId), Exit> {
-    let options = || Options { group: config.journal.group.clone() };
+    let options = || Options {
+        group: config.journal.group.clone(),
+    };
     let runtime = runtime()?;
     let mut id = None;
     loop {
@@ -74,7 +76,14 @@ pub fn supervise(
                     }
                 };
                 id = Some(known.clone());
-                match hold(&runtime, config, journal, lease, Until::Ends(known.clone()), progress)? {
+                match hold(
+                    &runtime,
+                    config,
+                    journal,
+                    lease,
+                    Until::Ends(known.clone()),
+                    progress,
+                )? {
                     Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
                     Ended::BackfillEnded => return Ok((reread(config)?, known)),
                     Ended::Told => {
@@ -88,14 +97,19 @@ pub fn supervise(
                 let state = journal.load_state()?;
                 let live = state.by_name(name.as_str()).filter(|b| !b.state().is_final());
                 if id.is_none() && live.is_some() {
-                    return Err(Exit { code: ALREADY, message: format!("{name} is supervised already, by {denied}") });
+                    return Err(Exit {
+                        code: ALREADY,
+                        message: format!("{name} is supervised already, by {denied}"),
+                    });
                 }
                 let known = match &id {
                     Some(known) => known.clone(),
                     None => ensure_started(&mut journal, config, name, actor, again)?,
                 };
                 if id.is_none() {
-                    progress.say(&format!("{denied} supervises this journal; {name} was added, following"));
+                    progress.say(&format!(
+                        "{denied} supervises this journal; {name} was added, following"
+                    ));
                 }
                 id = Some(known.clone());
                 if let Some(state) = follow_until(&mut journal, &known, progress)? {
@@ -108,11 +122,16 @@ pub fn supervise(
 }
 
 fn runtime() -> Result<Runtime, Exit> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?)
 }
 
 fn reread(config: &Config) -> Result<State, Exit> {
-    let options = Options { group: config.journal.group.clone() };
+    let options = Options {
+        group: config.journal.group.clone(),
+    };
     Ok(Journal::open(&config.journal.path, options)?.load_state()?)
 }
 
@@ -136,8 +155,14 @@ fn hold(
 
 async fn listen(inbox: UnboundedSender<Input>) {
     use tokio::signal::unix::{SignalKind, signal};
-    let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
-    let (Ok(mut term), Ok(mut int), Ok(mut hup)) = streams else { return };
+    let streams = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    );
+    let (Ok(mut term), Ok(mut int), Ok(mut hup)) = streams else {
+        return;
+    };
     loop {
         let input = tokio::select! {
             _ = term.recv() => Input::Quit,
@@ -158,7 +183,9 @@ fn follow_until(journal: &mut Journal, id: &BackfillId, progress: &Progress) -> 
         if state.backfills.get(id).is_none_or(|b| b.state().is_final()) {
             return Ok(Some(state));
         }
-        let alive = crate::supervisor::glance::holder(journal).as_ref().is_some_and(crate::supervisor::glance::is_alive);
+        let alive = crate::supervisor::glance::holder(journal)
+            .as_ref()
+            .is_some_and(crate::supervisor::glance::is_alive);
         if !alive {
             return Ok(None);
         }
@@ -196,9 +223,17 @@ fn ensure_started(
         }
         let id = BackfillId::new(name, rand::random());
         let hash = config::spec_hash(&configured.spec);
-        let payload = Payload::Started { spec: Box::new(configured.spec.clone()), hash };
-        let event =
-            NewEvent { at: Utc::now(), actor: actor.clone(), reason: None, backfill: Some(id.clone()), payload };
+        let payload = Payload::Started {
+            spec: Box::new(configured.spec.clone()),
+            hash,
+        };
+        let event = NewEvent {
+            at: Utc::now(),
+            actor: actor.clone(),
+            reason: None,
+            backfill: Some(id.clone()),
+            payload,
+        };
         match journal.append(Some(state.head), None, &[event]) {
             Ok(_) => return Ok(id),
             Err(AppendError::Conflict { .. }) => {}
@@ -214,7 +249,10 @@ fn goes_on(backfill: &Backfill) -> Result<BackfillId, Exit> {
     match backfill.state() {
         BackfillState::Cancelled => Err(Exit {
             code: 1,
-            message: format!("{} was cancelled; backfill run {name} --again starts a new order", backfill.id),
+            message: format!(
+                "{} was cancelled; backfill run {name} --again starts a new order",
+                backfill.id
+            ),
         }),
         _ => Ok(backfill.id.clone()),
     }
@@ -224,7 +262,10 @@ fn unknown(config: &Config, name: &Name) -> Exit {
     let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
     let near = config::nearest(name.as_str(), known.iter().copied())
         .map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Exit::usage(format!("there is no [backfills.{name}] in {}{near}", config.path.display()))
+    Exit::usage(format!(
+        "there is no [backfills.{name}] in {}{near}",
+        config.path.display()
+    ))
 }
 
 /// Another unfinished backfill of the same target whose days overlap (case B24).
@@ -239,13 +280,19 @@ fn overlapping<'a>(state: &'a State, wanted: &BackfillConfig) -> Option<&'a Back
 
 /// Says how it ended, and gives the exit code.
 fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
-    let Some(backfill) = state.backfills.get(id) else { return Err(Exit::code(1)) };
+    let Some(backfill) = state.backfills.get(id) else {
+        return Err(Exit::code(1));
+    };
     let stored = backfill.state();
     if !json {
         line(&ending(backfill))?;
     }
     // Told to stop while work is left is not complete either: a script must not take it for the end.
-    if stored == BackfillState::Complete { Ok(()) } else { Err(Exit::code(1)) }
+    if stored == BackfillState::Complete {
+        Ok(())
+    } else {
+        Err(Exit::code(1))
+    }
 }
 
 /// `orders complete: 60 done, 1 skipped`.
@@ -255,5 +302,10 @@ fn ending(backfill: &Backfill) -> String {
         .filter(|s| backfill.count(*s) > 0)
         .map(|s| format!("{} {}", backfill.count(s), s.word()))
         .collect();
-    format!("{} {}: {}", backfill.spec.name, backfill.state().word(), counts.join(", "))
+    format!(
+        "{} {}: {}",
+        backfill.spec.name,
+        backfill.state().word(),
+        counts.join(", ")
+    )
 }

@@ -71,10 +71,17 @@ pub fn status(ctx: &Context, name: Option<&str>) -> Done {
         Some(name) => vec![find(&state, &ctx.config, name)?],
         None => newest_of_each(&state),
     };
-    let code = chosen.iter().map(|b| code_of(&state, b, &around)).max().unwrap_or(0);
+    let code = chosen
+        .iter()
+        .map(|b| code_of(&state, b, &around))
+        .max()
+        .unwrap_or(0);
     let status = Status {
         supervised: around.supervised,
-        holder: holder.as_ref().filter(|h| glance::is_alive(h)).map(|h| h.holder.clone()),
+        holder: holder
+            .as_ref()
+            .filter(|h| glance::is_alive(h))
+            .map(|h| h.holder.clone()),
         epoch: holder.map(|h| h.epoch),
         config_error: state.config_error.clone(),
         backfills: chosen.iter().map(|b| one(ctx, &state, b, &around)).collect(),
@@ -96,7 +103,10 @@ fn newest_of_each(state: &State) -> Vec<&Backfill> {
 
 /// 0 fine, 1 incomplete or cancelled, 3 paused (by a human or a signal), 4 blind.
 fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
-    let supervised = Surroundings { supervised: true, ..around.clone() };
+    let supervised = Surroundings {
+        supervised: true,
+        ..around.clone()
+    };
     match (backfill.state(), decide::stop_of(state, backfill, &supervised)) {
         (BackfillState::Incomplete | BackfillState::Cancelled, _) => 1,
         (BackfillState::Complete, _) => 0,
@@ -139,15 +149,20 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         Binding::Force => "force",
         Binding::MaxLimit => "max_limit",
     };
-    let counts: BTreeMap<_, _> =
-        ChunkState::ALL.into_iter().filter(|s| backfill.count(*s) > 0).map(|s| (s.word(), backfill.count(s))).collect();
+    let counts: BTreeMap<_, _> = ChunkState::ALL
+        .into_iter()
+        .filter(|s| backfill.count(*s) > 0)
+        .map(|s| (s.word(), backfill.count(s)))
+        .collect();
     let configured = ctx.config.backfills.get(&spec.name);
     One {
         id: backfill.id.to_string(),
         name: spec.name.to_string(),
         state: backfill.state().word(),
         throttle: throttle(state, backfill),
-        why: reason.as_ref().map_or_else(|| backfill.limit.why.clone(), |r| r.text.clone()),
+        why: reason
+            .as_ref()
+            .map_or_else(|| backfill.limit.why.clone(), |r| r.text.clone()),
         reason,
         limit: allowed.limit,
         limit_by: by,
@@ -156,9 +171,16 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         chunks: backfill.chunks.len(),
         counts,
         attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
-        needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain].map(|s| backfill.count(s)).iter().sum(),
+        needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
+            .map(|s| backfill.count(s))
+            .iter()
+            .sum(),
         paused_by: backfill.pause.as_ref().map(|p| p.mark.by.name.clone()),
-        signals: spec.signals.iter().map(|s| (s.to_string(), signal(ctx, state, s, around.now))).collect(),
+        signals: spec
+            .signals
+            .iter()
+            .map(|s| (s.to_string(), signal(ctx, state, s, around.now)))
+            .collect(),
         start: spec.start.to_string(),
         end: spec.end.to_string(),
         timezone: spec.timezone.to_string(),
@@ -188,7 +210,9 @@ fn words(status: &Status) -> String {
         _ => "nobody supervises: nothing starts until somebody runs backfill run NAME\n".to_owned(),
     };
     if let Some(error) = &status.config_error {
-        out.push_str(&format!("the changed configuration was not taken over: {error}\n"));
+        out.push_str(&format!(
+            "the changed configuration was not taken over: {error}\n"
+        ));
     }
     if status.backfills.is_empty() {
         out.push_str("no backfill has been started");
@@ -200,7 +224,10 @@ fn words(status: &Status) -> String {
 
 fn words_of(one: &One) -> String {
     let counts: Vec<String> = one.counts.iter().map(|(w, n)| format!("{n} {w}")).collect();
-    let by = one.paused_by.as_ref().map_or(String::new(), |by| format!(" by {by}"));
+    let by = one
+        .paused_by
+        .as_ref()
+        .map_or(String::new(), |by| format!(" by {by}"));
     let mut out = format!(
         "{}  {}{by}  {} of {} running  {}\n",
         one.id,
@@ -211,7 +238,12 @@ fn words_of(one: &One) -> String {
     );
     for (name, s) in &one.signals {
         let value = s.value.map_or("no sample".to_owned(), |v| format!("{v}"));
-        let age = s.age_s.map_or(String::new(), |a| format!(", {} old", human::age(std::time::Duration::from_secs_f64(a.max(0.0)))));
+        let age = s.age_s.map_or(String::new(), |a| {
+            format!(
+                ", {} old",
+                human::age(std::time::Duration::from_secs_f64(a.max(0.0)))
+            )
+        });
         let problem = s.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
         let levels = match (s.soft, s.hard) {
             (Some(soft), Some(hard)) => format!(" (soft {soft}, hard {hard})"),
@@ -236,10 +268,16 @@ pub fn why_of(ctx: &Context, name: &str, date: &str) -> Done {
     let chunks = crate::plan::select::chunks(backfill, date).map_err(Exit::usage)?;
     let around = ctx.surroundings();
     for id in chunks {
-        let Some(why) = why::why(&state, backfill, id, &around) else { continue };
+        let Some(why) = why::why(&state, backfill, id, &around) else {
+            continue;
+        };
         let state_word = backfill.chunk(id).map_or("", |c| c.state.word());
         let value = serde_json::json!({ "chunk": id, "state": state_word, "reason": why.reason, "text": why.text, "unblock": why.unblock });
-        let unblock = if why.unblock.is_empty() { String::new() } else { format!("\n  {}", why.unblock) };
+        let unblock = if why.unblock.is_empty() {
+            String::new()
+        } else {
+            format!("\n  {}", why.unblock)
+        };
         ctx.print(&value, || format!("{id} {state_word}: {}{unblock}", why.text))?;
     }
     Ok(())
@@ -255,9 +293,13 @@ pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
         let events = ctx.journal.read_after(seq, 10_000)?;
         let Some(newest) = events.last() else { break };
         seq = newest.seq;
-        let mine = events.into_iter().filter(|e| e.backfill.is_none() || e.backfill.as_ref() == Some(&id));
+        let mine = events
+            .into_iter()
+            .filter(|e| e.backfill.is_none() || e.backfill.as_ref() == Some(&id));
         match last {
-            None => mine.map(|e| show(ctx.json, &e)).try_for_each(|text| line(&text))?,
+            None => mine
+                .map(|e| show(ctx.json, &e))
+                .try_for_each(|text| line(&text))?,
             Some(n) => {
                 shown.extend(mine);
                 let surplus = shown.len().saturating_sub(n);
@@ -265,9 +307,16 @@ pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
             }
         }
     }
-    shown.iter().map(|e| show(ctx.json, e)).try_for_each(|text| line(&text))
+    shown
+        .iter()
+        .map(|e| show(ctx.json, e))
+        .try_for_each(|text| line(&text))
 }
 
 fn show(json: bool, event: &crate::domain::event::Event) -> String {
-    if json { super::tell::json(event) } else { super::tell::plain(event) }
+    if json {
+        super::tell::json(event)
+    } else {
+        super::tell::plain(event)
+    }
 }

@@ -16,7 +16,10 @@ pub fn json(event: &Event) -> String {
     };
     if let Value::Object(map) = &mut object {
         map.insert("seq".to_owned(), json!(event.seq));
-        map.insert("at".to_owned(), json!(event.at.to_rfc3339_opts(SecondsFormat::Millis, true)));
+        map.insert(
+            "at".to_owned(),
+            json!(event.at.to_rfc3339_opts(SecondsFormat::Millis, true)),
+        );
         map.insert("actor".to_owned(), json!(event.actor.name));
         if let Some(id) = &event.backfill {
             map.insert("backfill".to_owned(), json!(id));
@@ -31,7 +34,12 @@ pub fn json(event: &Event) -> String {
 /// An event as one line: time in UTC, words, actor.
 pub fn plain(event: &Event) -> String {
     let reason = event.reason.as_ref().map_or(String::new(), |r| format!(" ({r})"));
-    format!("{}  {}{reason}  {}", event.at.format("%Y-%m-%d %H:%M:%S"), words(event), event.actor.name)
+    format!(
+        "{}  {}{reason}  {}",
+        event.at.format("%Y-%m-%d %H:%M:%S"),
+        words(event),
+        event.actor.name
+    )
 }
 
 /// What happened, in words.
@@ -44,13 +52,18 @@ pub fn words(event: &Event) -> String {
 
 fn of(payload: &Payload) -> String {
     match payload {
-        Payload::Started { spec, hash } => format!("started {} {} .. {}, plan {hash}", spec.target, spec.start, spec.end),
+        Payload::Started { spec, hash } => format!(
+            "started {} {} .. {}, plan {hash}",
+            spec.target, spec.start, spec.end
+        ),
         Payload::Paused { until: None } => "paused".to_owned(),
         Payload::Paused { until: Some(at) } => format!("paused until {}", at.format("%H:%M:%S")),
         Payload::Resumed {} => "resumed".to_owned(),
         Payload::CapSet { cap: Some(n) } => format!("capped at {n}"),
         Payload::CapSet { cap: None } => "cap taken away".to_owned(),
-        Payload::Forced { force: Some(f) } => format!("limit forced to {} until {}", f.limit, f.until.format("%H:%M:%S")),
+        Payload::Forced { force: Some(f) } => {
+            format!("limit forced to {} until {}", f.limit, f.until.format("%H:%M:%S"))
+        }
         Payload::Forced { force: None } => "force ended".to_owned(),
         Payload::HoldPlaced { chunks } => format!("held {}", several(chunks)),
         Payload::HoldReleased { chunks } => format!("released {}", several(chunks)),
@@ -63,23 +76,48 @@ fn of(payload: &Payload) -> String {
         Payload::LatchAcknowledged {} => "latch acknowledged".to_owned(),
         Payload::BreakerReset {} => "breaker closed by hand".to_owned(),
         Payload::StopSupervising {} => "asked the supervisor to stop".to_owned(),
-        Payload::LeaseTaken { epoch, holder, from: None } => format!("{holder} supervises, epoch {epoch}"),
-        Payload::LeaseTaken { epoch, holder, from: Some(from) } => {
+        Payload::LeaseTaken {
+            epoch,
+            holder,
+            from: None,
+        } => format!("{holder} supervises, epoch {epoch}"),
+        Payload::LeaseTaken {
+            epoch,
+            holder,
+            from: Some(from),
+        } => {
             format!("{holder} took over from {from}, epoch {epoch}")
         }
         Payload::LeaseReleased { epoch } => format!("stopped supervising, epoch {epoch}"),
         Payload::PauseApplied { in_flight } => format!("nothing more is sent; {} under way", in_flight.len()),
-        Payload::SubmissionIntended { attempt, executor, .. } => {
+        Payload::SubmissionIntended {
+            attempt, executor, ..
+        } => {
             format!("{} goes to {executor}, attempt {}", attempt.chunk, attempt.no)
         }
         Payload::SubmissionWithdrawn { attempt, why } => format!("{} withdrawn: {why}", attempt.chunk),
-        Payload::SubmissionAccepted { attempt, adopted: true, .. } => format!("{} found running, adopted", attempt.chunk),
-        Payload::SubmissionAccepted { attempt, .. } => format!("{} started, attempt {}", attempt.chunk, attempt.no),
+        Payload::SubmissionAccepted {
+            attempt,
+            adopted: true,
+            ..
+        } => format!("{} found running, adopted", attempt.chunk),
+        Payload::SubmissionAccepted { attempt, .. } => {
+            format!("{} started, attempt {}", attempt.chunk, attempt.no)
+        }
         Payload::RunStarted { attempt } => format!("{} runs", attempt.chunk),
         Payload::RunUncertain { attempt, why } => format!("{} uncertain: {why}", attempt.chunk),
-        Payload::RunEnded { attempt, outcome, started, ended, note, .. } => {
+        Payload::RunEnded {
+            attempt,
+            outcome,
+            started,
+            ended,
+            note,
+            ..
+        } => {
             let took = match (started, ended) {
-                (Some(a), Some(b)) => format!(" in {}", human::duration((*b - *a).to_std().unwrap_or_default())),
+                (Some(a), Some(b)) => {
+                    format!(" in {}", human::duration((*b - *a).to_std().unwrap_or_default()))
+                }
                 _ => String::new(),
             };
             let note = note.as_ref().map_or(String::new(), |n| format!("; {n}"));
@@ -93,7 +131,10 @@ fn of(payload: &Payload) -> String {
         Payload::StoppedOnFailure { why, .. } => format!("on_failure stops further starts: {why}"),
         Payload::ConfigReloaded { changes } => format!("configuration reloaded: {}", changes.join("; ")),
         Payload::ConfigRejected { error } => {
-            format!("changed configuration not taken over: {}", crate::domain::text::one_line(error, 200))
+            format!(
+                "changed configuration not taken over: {}",
+                crate::domain::text::one_line(error, 200)
+            )
         }
     }
 }

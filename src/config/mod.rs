@@ -24,7 +24,7 @@ mod values;
 pub use actor::actor;
 pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
-pub use problem::{ConfigErrors, Position, Problem};
+pub use problem::{ConfigErrors, Position, Problem, nearest};
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
 use secret::SecretSource;

@@ -167,7 +167,7 @@ pub(super) fn position(text: &str, offset: usize) -> Position {
 }
 
 /// The known name nearest to what was written, if it is near enough to have been meant.
-pub(super) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let plain = |s: &str| s.to_lowercase().replace(['-', '_', ' '], "");
     let wanted = plain(written);
     known

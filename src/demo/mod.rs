@@ -10,6 +10,7 @@ pub mod presence;
 pub mod promql;
 pub mod publish;
 pub mod raw;
+mod run;
 pub mod summary;
 pub mod workspace;
 
@@ -22,6 +23,7 @@ use std::{
     str::FromStr,
 };
 
+pub use run::run;
 pub use summary::Summary;
 pub use workspace::{Settings, Workspace, WorkspaceError};
 
@@ -30,6 +32,14 @@ pub const JOB: &str = "__demo-job";
 
 /// The backfill's name in the demo's configuration.
 pub const BACKFILL: &str = "orders";
+
+/// The demo's data work, a process of its own many times a minute: it needs none of the rest. Called first thing in
+/// `main`; `None` when the arguments are for somebody else.
+pub fn early(arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<std::process::ExitCode> {
+    let mut arguments = arguments.skip(1);
+    let first = arguments.next()?;
+    (first == JOB).then(|| std::process::ExitCode::from(job::main(arguments)))
+}
 
 /// What `backfill demo` was asked for.
 #[derive(Debug, Clone, PartialEq)]

@@ -141,7 +141,15 @@ pub enum Stop {
 impl Stop {
     /// Whether it stands above the controller, whose state is frozen meanwhile (law C2, order of authority).
     pub const fn is_above_controller(self) -> bool {
-        matches!(self, Self::Unsupervised | Self::Observer | Self::Ended | Self::Breaker | Self::OnFailure | Self::Paused)
+        matches!(
+            self,
+            Self::Unsupervised
+                | Self::Observer
+                | Self::Ended
+                | Self::Breaker
+                | Self::OnFailure
+                | Self::Paused
+        )
     }
 }
 
@@ -229,7 +237,9 @@ pub fn decide(state: &State, around: &Surroundings) -> Vec<Intent> {
 
 /// Weight of the next chunk in order, if there is one: the throttle grows only for a chunk that does not fit.
 pub fn next_weight(backfill: &Backfill, around: &Surroundings) -> Option<u32> {
-    Queue::new(backfill, around).peek().map(|chunk| backfill.spec.weight(chunk.id))
+    Queue::new(backfill, around)
+        .peek()
+        .map(|chunk| backfill.spec.weight(chunk.id))
 }
 
 fn free_slots(state: &State, around: &Surroundings) -> BTreeMap<Name, u32> {

@@ -15,14 +15,36 @@ pub fn chunks(backfill: &Backfill, text: &str) -> Result<Vec<ChunkId>, String> {
             return Err(format!("the range {text} ends before it begins"));
         }
         let found = between(backfill, from, to);
-        return if found.is_empty() { Err(format!("no chunk of {} lies in {text}; {}", backfill.spec.name, range(backfill))) } else { Ok(found) };
+        return if found.is_empty() {
+            Err(format!(
+                "no chunk of {} lies in {text}; {}",
+                backfill.spec.name,
+                range(backfill)
+            ))
+        } else {
+            Ok(found)
+        };
     }
-    let id: ChunkId = text.parse().map_err(|e: crate::domain::ids::IdError| e.to_string())?;
+    let id: ChunkId = text
+        .parse()
+        .map_err(|e: crate::domain::ids::IdError| e.to_string())?;
     if backfill.chunk(id).is_some() {
         return Ok(vec![id]);
     }
-    let found = if id.hour.is_none() { between(backfill, id.date, id.date) } else { Vec::new() };
-    if found.is_empty() { Err(format!("{text} is not a chunk of {}; {}", backfill.spec.name, range(backfill))) } else { Ok(found) }
+    let found = if id.hour.is_none() {
+        between(backfill, id.date, id.date)
+    } else {
+        Vec::new()
+    };
+    if found.is_empty() {
+        Err(format!(
+            "{text} is not a chunk of {}; {}",
+            backfill.spec.name,
+            range(backfill)
+        ))
+    } else {
+        Ok(found)
+    }
 }
 
 /// All chunks that several texts name, each once, in time order.
@@ -54,7 +76,9 @@ fn between(backfill: &Backfill, from: NaiveDate, to: NaiveDate) -> Vec<ChunkId> 
         .chunks
         .iter()
         .filter(|c| {
-            let last = (c.interval.end - chrono::Duration::seconds(1)).with_timezone(&zone).date_naive();
+            let last = (c.interval.end - chrono::Duration::seconds(1))
+                .with_timezone(&zone)
+                .date_naive();
             c.id.date <= to && last.max(c.id.date) >= from
         })
         .map(|c| c.id)
@@ -62,10 +86,13 @@ fn between(backfill: &Backfill, from: NaiveDate, to: NaiveDate) -> Vec<ChunkId> 
 }
 
 fn range(backfill: &Backfill) -> String {
-    let zone = if backfill.spec.timezone == chrono_tz::UTC { String::new() } else { format!(" {}", backfill.spec.timezone) };
+    let zone = if backfill.spec.timezone == chrono_tz::UTC {
+        String::new()
+    } else {
+        format!(" {}", backfill.spec.timezone)
+    };
     format!("it covers {} .. {}{zone}", backfill.spec.start, backfill.spec.end)
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -78,8 +105,15 @@ mod tests {
         let b = night.backfill();
         assert_eq!(chunks(b, "2023-01-03").unwrap(), [night.day(2)]);
         assert_eq!(chunks(b, "2023-01-09..2023-02-01").unwrap().len(), 2);
-        assert_eq!(chunks(b, "2022-12-31").unwrap_err(), "2022-12-31 is not a chunk of orders; it covers 2023-01-01 .. 2023-01-10");
-        assert!(chunks(b, "2023-01-05..2023-01-04").unwrap_err().contains("ends before it begins"));
+        assert_eq!(
+            chunks(b, "2022-12-31").unwrap_err(),
+            "2022-12-31 is not a chunk of orders; it covers 2023-01-01 .. 2023-01-10"
+        );
+        assert!(
+            chunks(b, "2023-01-05..2023-01-04")
+                .unwrap_err()
+                .contains("ends before it begins")
+        );
         assert!(chunks(b, "yesterday").is_err());
     }
 

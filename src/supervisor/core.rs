@@ -94,7 +94,10 @@ impl Core {
     pub fn recover(&mut self, state: &State) -> Vec<Effect> {
         for backfill in state.backfills.values() {
             for (chunk, attempt) in open(backfill) {
-                self.probing.insert(backfill.attempt_id(chunk.id, attempt.no), attempt.executor.clone());
+                self.probing.insert(
+                    backfill.attempt_id(chunk.id, attempt.no),
+                    attempt.executor.clone(),
+                );
             }
         }
         self.probing.keys().cloned().map(Effect::Probe).collect()
@@ -107,13 +110,19 @@ impl Core {
             slots,
             problem: match self.sick.get(name) {
                 Some(problem) => Some(problem.clone()),
-                None => busy.contains(name).then(|| format!("{name}: asking what became of earlier attempts")),
+                None => busy
+                    .contains(name)
+                    .then(|| format!("{name}: asking what became of earlier attempts")),
             },
         };
         Surroundings {
             now,
             tuning: self.tuning.clone(),
-            executors: self.slots.iter().map(|(n, s)| (n.clone(), facts(n, *s))).collect(),
+            executors: self
+                .slots
+                .iter()
+                .map(|(n, s)| (n.clone(), facts(n, *s)))
+                .collect(),
             paced: self.limits.paced(&self.tuning),
             disk_low: self.disk_low,
             supervised: true,
@@ -129,7 +138,10 @@ impl Core {
     /// Gives facts back that could not be appended. Intents among them are dropped: they are decided anew.
     pub fn again(&mut self, state: &mut State, events: Vec<NewEvent>) {
         self.orders.clear();
-        for event in events.into_iter().filter(|e| !matches!(e.payload, Payload::SubmissionIntended { .. })) {
+        for event in events
+            .into_iter()
+            .filter(|e| !matches!(e.payload, Payload::SubmissionIntended { .. }))
+        {
             self.push(state, event);
         }
     }
@@ -155,7 +167,16 @@ impl Core {
     }
 
     fn say(&mut self, state: &mut State, id: &BackfillId, actor: Actor, payload: Payload, now: Time) {
-        self.push(state, NewEvent { at: now, actor, reason: None, backfill: Some(id.clone()), payload });
+        self.push(
+            state,
+            NewEvent {
+                at: now,
+                actor,
+                reason: None,
+                backfill: Some(id.clone()),
+                payload,
+            },
+        );
     }
 
     /// Takes one input in. `drawn` is a uniform number in `[0, 1)` for jitter.
@@ -164,7 +185,9 @@ impl Core {
             Input::Submitted(attempt, answer) => self.submitted(state, attempt, answer, drawn, now),
             Input::Run(attempt, update) => self.updated(state, attempt, update, drawn, now),
             Input::Probed(attempt, probe) => self.probed(state, attempt, probe, drawn, now),
-            Input::StopFailed(attempt, why) => tracing::warn!(%attempt, why, "the request to stop did not arrive"),
+            Input::StopFailed(attempt, why) => {
+                tracing::warn!(%attempt, why, "the request to stop did not arrive")
+            }
             Input::Reading(signal, reading) => {
                 let around = self.surroundings(now);
                 for event in self.limits.reading(state, &signal, &reading, &around, now) {
@@ -178,20 +201,35 @@ impl Core {
     }
 
     fn submitted(&mut self, state: &mut State, id: AttemptId, answer: SubmitAnswer, drawn: f64, now: Time) {
-        let Some((executor, _)) = standing(state, &id) else { return };
+        let Some((executor, _)) = standing(state, &id) else {
+            return;
+        };
         let actor = Actor::executor(&executor);
         let backfill = id.backfill.clone();
         let payload = match answer {
-            SubmitAnswer::Accepted { run, running } => {
-                Payload::SubmissionAccepted { attempt: id, run, adopted: false, running }
-            }
-            SubmitAnswer::AlreadyExists { run, running } => {
-                Payload::SubmissionAccepted { attempt: id, run, adopted: true, running }
-            }
+            SubmitAnswer::Accepted { run, running } => Payload::SubmissionAccepted {
+                attempt: id,
+                run,
+                adopted: false,
+                running,
+            },
+            SubmitAnswer::AlreadyExists { run, running } => Payload::SubmissionAccepted {
+                attempt: id,
+                run,
+                adopted: true,
+                running,
+            },
             SubmitAnswer::NotWanted { why } => Payload::SubmissionWithdrawn { attempt: id, why },
             SubmitAnswer::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             SubmitAnswer::Refused { failure } => {
-                let end = RunEnd { result: Err(failure), cancelled: false, started: None, ended: None, peak: None, note: None };
+                let end = RunEnd {
+                    result: Err(failure),
+                    cancelled: false,
+                    started: None,
+                    ended: None,
+                    peak: None,
+                    note: None,
+                };
                 return self.ended(state, id, end, drawn, now);
             }
         };
@@ -199,7 +237,9 @@ impl Core {
     }
 
     fn updated(&mut self, state: &mut State, id: AttemptId, update: RunUpdate, drawn: f64, now: Time) {
-        let Some((executor, phase)) = standing(state, &id) else { return };
+        let Some((executor, phase)) = standing(state, &id) else {
+            return;
+        };
         let backfill = id.backfill.clone();
         let payload = match update {
             RunUpdate::Started if phase == Phase::Running => return,
@@ -213,20 +253,28 @@ impl Core {
 
     fn probed(&mut self, state: &mut State, id: AttemptId, probe: Probe, drawn: f64, now: Time) {
         self.probing.remove(&id);
-        let Some((executor, phase)) = standing(state, &id) else { return };
+        let Some((executor, phase)) = standing(state, &id) else {
+            return;
+        };
         let actor = Actor::executor(&executor);
         let backfill = id.backfill.clone();
         let payload = match probe {
             Probe::Ended(end) => return self.ended(state, id, end, drawn, now),
             Probe::Alive { running: true, .. } if phase == Phase::Running => return,
             Probe::Alive { running: false, .. } if phase == Phase::Queued => return,
-            Probe::Alive { run, running } => Payload::SubmissionAccepted { attempt: id, run, adopted: true, running },
+            Probe::Alive { run, running } => Payload::SubmissionAccepted {
+                attempt: id,
+                run,
+                adopted: true,
+                running,
+            },
             Probe::Unknown { .. } if phase == Phase::Uncertain => return,
             Probe::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             Probe::NeverRan if phase == Phase::Intended => return self.never_ran(state, id, now),
-            Probe::NeverRan if phase == Phase::Uncertain => {
-                Payload::SubmissionWithdrawn { attempt: id, why: "it never ran".to_owned() }
-            }
+            Probe::NeverRan if phase == Phase::Uncertain => Payload::SubmissionWithdrawn {
+                attempt: id,
+                why: "it never ran".to_owned(),
+            },
             // The journal knows that it ran, the executor says it never did: evidence disagrees (case B38).
             Probe::NeverRan => Payload::RunUncertain {
                 attempt: id,
@@ -239,15 +287,26 @@ impl Core {
     /// An intent whose sending a crash prevented: the same attempt leaves now, if it is allowed now.
     fn never_ran(&mut self, state: &mut State, id: AttemptId, now: Time) {
         let around = self.surroundings_for_resend(&id, now);
-        let Some(backfill) = state.backfills.get(&id.backfill) else { return };
-        let stopping = backfill.chunk(id.chunk).and_then(Chunk::open).is_some_and(|a| a.stop_requested);
+        let Some(backfill) = state.backfills.get(&id.backfill) else {
+            return;
+        };
+        let stopping = backfill
+            .chunk(id.chunk)
+            .and_then(Chunk::open)
+            .is_some_and(|a| a.stop_requested);
         if !stopping && decide::may_resubmit(state, backfill, &around) {
             self.orders.push(Effect::Submit(id));
             return;
         }
         let why = "not sent before the supervisor ended, and not allowed now".to_owned();
         let backfill = id.backfill.clone();
-        self.say(state, &backfill, Actor::supervisor(), Payload::SubmissionWithdrawn { attempt: id, why }, now);
+        self.say(
+            state,
+            &backfill,
+            Actor::supervisor(),
+            Payload::SubmissionWithdrawn { attempt: id, why },
+            now,
+        );
     }
 
     /// While other attempts of the executor are still looked at, that alone must not forbid a resend.
@@ -261,9 +320,15 @@ impl Core {
     }
 
     fn ended(&mut self, state: &mut State, id: AttemptId, end: RunEnd, drawn: f64, now: Time) {
-        let Some((executor, _)) = standing(state, &id) else { return };
-        let Some(backfill) = state.backfills.get(&id.backfill) else { return };
-        let Some((chunk, attempt)) = backfill.chunk(id.chunk).and_then(|c| Some((c, c.open()?))) else { return };
+        let Some((executor, _)) = standing(state, &id) else {
+            return;
+        };
+        let Some(backfill) = state.backfills.get(&id.backfill) else {
+            return;
+        };
+        let Some((chunk, attempt)) = backfill.chunk(id.chunk).and_then(|c| Some((c, c.open()?))) else {
+            return;
+        };
         let mut note = end.note;
         let outcome = match end.result {
             Ok(()) => {
@@ -274,12 +339,22 @@ impl Core {
             }
             Err(_) if end.cancelled => Outcome::Cancelled,
             Err(failure) => {
-                let next =
-                    retry::after_failure(chunk, &backfill.spec, &failure, attempt.profile, drawn, now, &self.tuning);
+                let next = retry::after_failure(
+                    chunk,
+                    &backfill.spec,
+                    &failure,
+                    attempt.profile,
+                    drawn,
+                    now,
+                    &self.tuning,
+                );
                 Outcome::Failed { failure, next }
             }
         };
-        let canary = backfill.breaker.as_ref().is_some_and(|b| attempt.intended >= b.retry_at);
+        let canary = backfill
+            .breaker
+            .as_ref()
+            .is_some_and(|b| attempt.intended >= b.retry_at);
         let failure = match &outcome {
             Outcome::Failed { failure, .. } => Some(failure.clone()),
             _ => None,
@@ -287,19 +362,36 @@ impl Core {
         let done = outcome == Outcome::Done;
         let key = id.backfill.clone();
         self.asked.remove(&id);
-        let payload =
-            Payload::RunEnded { attempt: id, outcome, started: end.started, ended: end.ended, peak: end.peak, note };
+        let payload = Payload::RunEnded {
+            attempt: id,
+            outcome,
+            started: end.started,
+            ended: end.ended,
+            peak: end.peak,
+            note,
+        };
         self.say(state, &key, Actor::executor(&executor), payload, now);
         match failure {
             Some(failure) => self.after_failure(state, &key, &failure, canary, now),
-            None if done && canary => self.say(state, &key, Actor::supervisor(), Payload::BreakerClosed {}, now),
+            None if done && canary => {
+                self.say(state, &key, Actor::supervisor(), Payload::BreakerClosed {}, now)
+            }
             None => {}
         }
     }
 
     /// Breaker and `on_failure`, after a failure was folded.
-    fn after_failure(&mut self, state: &mut State, key: &BackfillId, failure: &Failure, canary: bool, now: Time) {
-        let Some(backfill) = state.backfills.get(key) else { return };
+    fn after_failure(
+        &mut self,
+        state: &mut State,
+        key: &BackfillId,
+        failure: &Failure,
+        canary: bool,
+        now: Time,
+    ) {
+        let Some(backfill) = state.backfills.get(key) else {
+            return;
+        };
         let opens = match canary {
             true => Some(format!("the canary failed: {}", crate::plan::why::words(failure))),
             false if backfill.breaker.is_none() => breaker::opens(backfill, failure, &self.tuning),
@@ -308,7 +400,13 @@ impl Core {
         let stop = stops_on_failure(backfill);
         if let Some(why) = opens {
             let retry_at = now + chrono::Duration::from_std(self.tuning.breaker_retry).unwrap_or_default();
-            self.say(state, key, Actor::supervisor(), Payload::BreakerOpened { why, retry_at }, now);
+            self.say(
+                state,
+                key,
+                Actor::supervisor(),
+                Payload::BreakerOpened { why, retry_at },
+                now,
+            );
         }
         if let Some(payload) = stop {
             self.say(state, key, Actor::supervisor(), payload, now);
@@ -343,20 +441,34 @@ impl Core {
     }
 
     fn expire(&mut self, state: &mut State, id: &BackfillId, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else { return };
-        let pause_over = backfill.pause.as_ref().and_then(|p| p.until).is_some_and(|t| t <= now);
+        let Some(backfill) = state.backfills.get(id) else {
+            return;
+        };
+        let pause_over = backfill
+            .pause
+            .as_ref()
+            .and_then(|p| p.until)
+            .is_some_and(|t| t <= now);
         let force_over = backfill.force.as_ref().is_some_and(|(f, _)| f.until <= now);
         if pause_over {
             self.say(state, id, Actor::supervisor(), Payload::Resumed {}, now);
         }
         if force_over {
-            self.say(state, id, Actor::supervisor(), Payload::Forced { force: None }, now);
+            self.say(
+                state,
+                id,
+                Actor::supervisor(),
+                Payload::Forced { force: None },
+                now,
+            );
         }
     }
 
     /// Intents that have not passed the gate are taken back when nothing may start any more.
     fn withdraw(&mut self, state: &mut State, id: &BackfillId, gate: &Gate, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else { return };
+        let Some(backfill) = state.backfills.get(id) else {
+            return;
+        };
         let stop = decide::stop_of(state, backfill, &self.surroundings(now));
         let late: Vec<(AttemptId, String)> = open(backfill)
             .filter(|(_, a)| a.phase == Phase::Intended && (stop.is_some() || a.stop_requested))
@@ -367,16 +479,28 @@ impl Core {
             .collect();
         for (attempt, why) in late {
             if gate.withdraw(&attempt) {
-                self.say(state, id, Actor::supervisor(), Payload::SubmissionWithdrawn { attempt, why }, now);
+                self.say(
+                    state,
+                    id,
+                    Actor::supervisor(),
+                    Payload::SubmissionWithdrawn { attempt, why },
+                    now,
+                );
             }
         }
     }
 
     fn stop_runs(&mut self, state: &State, id: &BackfillId, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else { return };
-        for (chunk, attempt) in open(backfill).filter(|(_, a)| a.stop_requested && a.phase != Phase::Intended) {
+        let Some(backfill) = state.backfills.get(id) else {
+            return;
+        };
+        for (chunk, attempt) in open(backfill).filter(|(_, a)| a.stop_requested && a.phase != Phase::Intended)
+        {
             let attempt = backfill.attempt_id(chunk.id, attempt.no);
-            let due = self.asked.get(&attempt).is_none_or(|t| now - *t >= AGAIN || now < *t);
+            let due = self
+                .asked
+                .get(&attempt)
+                .is_none_or(|t| now - *t >= AGAIN || now < *t);
             if due {
                 self.asked.insert(attempt.clone(), now);
                 self.orders.push(Effect::Stop(attempt));
@@ -387,19 +511,33 @@ impl Core {
     /// The promise of pause and cancel: after this event nothing is sent. It waits until recovery has spoken about
     /// every attempt of the backfill, because an attempt that is still looked at may be one that never left.
     fn confirm(&mut self, state: &mut State, id: &BackfillId, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else { return };
+        let Some(backfill) = state.backfills.get(id) else {
+            return;
+        };
         let paused = backfill.pause.as_ref().is_some_and(|p| p.applied.is_none());
         let cancelled = backfill.cancel.is_some() && backfill.cancel_applied.is_none();
         if (paused || cancelled) && !self.probing.keys().any(|a| a.backfill == *id) {
             let in_flight = backfill.open_attempts();
-            self.say(state, id, Actor::supervisor(), Payload::PauseApplied { in_flight }, now);
+            self.say(
+                state,
+                id,
+                Actor::supervisor(),
+                Payload::PauseApplied { in_flight },
+                now,
+            );
         }
     }
 
     /// Uncertain attempts are looked at again and again.
     fn look_again(&mut self, state: &State, now: Time) {
-        for backfill in state.backfills.values().filter(|b| b.count(ChunkState::Uncertain) > 0) {
-            for (chunk, attempt) in open(backfill).filter(|(c, a)| a.phase == Phase::Uncertain && now - c.since >= AGAIN) {
+        for backfill in state
+            .backfills
+            .values()
+            .filter(|b| b.count(ChunkState::Uncertain) > 0)
+        {
+            for (chunk, attempt) in
+                open(backfill).filter(|(c, a)| a.phase == Phase::Uncertain && now - c.since >= AGAIN)
+            {
                 let id = backfill.attempt_id(chunk.id, attempt.no);
                 if self.asked.get(&id).is_none_or(|t| now - *t >= AGAIN || now < *t) {
                     self.asked.insert(id.clone(), now);
@@ -411,10 +549,21 @@ impl Core {
 
     /// Decides what starts now, and queues the intents with their effects.
     pub fn decide(&mut self, state: &mut State, now: Time) {
-        for Intent { attempt, executor, profile, weight } in decide::decide(state, &self.surroundings(now)) {
+        for Intent {
+            attempt,
+            executor,
+            profile,
+            weight,
+        } in decide::decide(state, &self.surroundings(now))
+        {
             let backfill = attempt.backfill.clone();
             self.orders.push(Effect::Submit(attempt.clone()));
-            let payload = Payload::SubmissionIntended { attempt, executor, profile, weight };
+            let payload = Payload::SubmissionIntended {
+                attempt,
+                executor,
+                profile,
+                weight,
+            };
             self.say(state, &backfill, Actor::supervisor(), payload, now);
         }
     }
@@ -432,7 +581,9 @@ fn standing(state: &State, id: &AttemptId) -> Option<(Name, Phase)> {
 }
 
 fn stops_on_failure(backfill: &Backfill) -> Option<Payload> {
-    let OnFailure::StopAfter(n) = backfill.spec.on_failure else { return None };
+    let OnFailure::StopAfter(n) = backfill.spec.on_failure else {
+        return None;
+    };
     let for_good = |c: &&Chunk| match c.state {
         ChunkState::Quarantined => true,
         ChunkState::Failed => c.retry.is_none(),
@@ -442,7 +593,11 @@ fn stops_on_failure(backfill: &Backfill) -> Option<Payload> {
     let newest = failed.iter().max_by_key(|c| c.since)?;
     (backfill.stopped.is_none() && failed.len() >= n as usize).then(|| Payload::StoppedOnFailure {
         chunk: newest.id,
-        why: format!("{} of {n} allowed failures; {} failed last", failed.len(), newest.id),
+        why: format!(
+            "{} of {n} allowed failures; {} failed last",
+            failed.len(),
+            newest.id
+        ),
     })
 }
 

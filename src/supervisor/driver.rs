@@ -66,7 +66,13 @@ impl Driver {
 
     fn no_executor(&self) -> SubmitAnswer {
         let message = "its executor is not in the configuration".to_owned();
-        SubmitAnswer::Refused { failure: Failure { class: FailureClass::Config, exit: None, message } }
+        SubmitAnswer::Refused {
+            failure: Failure {
+                class: FailureClass::Config,
+                exit: None,
+                message,
+            },
+        }
     }
 
     fn order(
@@ -78,7 +84,12 @@ impl Driver {
         let chunk = backfill.chunk(id.chunk)?;
         let attempt = chunk.open().filter(|a| a.no == id.no)?;
         let executor = self.executors.get(&attempt.executor)?.clone();
-        let profile = backfill.spec.profiles.get(attempt.profile as usize).or(backfill.spec.profiles.last())?.clone();
+        let profile = backfill
+            .spec
+            .profiles
+            .get(attempt.profile as usize)
+            .or(backfill.spec.profiles.last())?
+            .clone();
         let order = RunOrder {
             attempt: id.clone(),
             spec: Arc::new(backfill.spec.clone()),
@@ -92,7 +103,12 @@ impl Driver {
         Some((executor, order, sources))
     }
 
-    fn submit(&self, executor: Arc<dyn Executor>, mut order: RunOrder, sources: BTreeMap<String, SecretSource>) {
+    fn submit(
+        &self,
+        executor: Arc<dyn Executor>,
+        mut order: RunOrder,
+        sources: BTreeMap<String, SecretSource>,
+    ) {
         let (gate, inbox, deadline) = (self.gate.clone(), self.inbox.clone(), self.deadline);
         tokio::spawn(async move {
             let id = order.attempt.clone();
@@ -140,7 +156,12 @@ impl Driver {
 }
 
 /// The last step before the outside: gate and lease are looked at right here.
-async fn pass_and_send(gate: &Gate, executor: Arc<dyn Executor>, order: RunOrder, deadline: Duration) -> SubmitAnswer {
+async fn pass_and_send(
+    gate: &Gate,
+    executor: Arc<dyn Executor>,
+    order: RunOrder,
+    deadline: Duration,
+) -> SubmitAnswer {
     let not_wanted = |why: &str| SubmitAnswer::NotWanted { why: why.to_owned() };
     match gate.pass(&order.attempt, boot_now()) {
         Pass::Withdrawn => return not_wanted("withdrawn before it was sent"),
@@ -149,7 +170,9 @@ async fn pass_and_send(gate: &Gate, executor: Arc<dyn Executor>, order: RunOrder
     }
     match tokio::time::timeout(deadline, executor.submit(order)).await {
         Ok(answer) => answer,
-        Err(_) => SubmitAnswer::Unknown { why: format!("no answer to the submission within {} s", deadline.as_secs_f32()) },
+        Err(_) => SubmitAnswer::Unknown {
+            why: format!("no answer to the submission within {} s", deadline.as_secs_f32()),
+        },
     }
 }
 
@@ -158,11 +181,17 @@ async fn resolve(
     sources: BTreeMap<String, SecretSource>,
     wanted: &[String],
 ) -> Result<BTreeMap<String, Secret>, Failure> {
-    let failure = |message: String| Failure { class: FailureClass::Config, exit: None, message };
+    let failure = |message: String| Failure {
+        class: FailureClass::Config,
+        exit: None,
+        message,
+    };
     let mut secrets = BTreeMap::new();
     for name in wanted {
         let Some(source) = sources.get(name).cloned() else {
-            return Err(failure(format!("the secret variable {name} is not in the configuration any more")));
+            return Err(failure(format!(
+                "the secret variable {name} is not in the configuration any more"
+            )));
         };
         let read = tokio::task::spawn_blocking(move || source.resolve()).await;
         match read {

@@ -10,7 +10,12 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known beside the state, from the lease, the configuration and what the supervisor last saw.
-pub fn surroundings(journal: &Journal, config: &Config, holder: Option<&HolderView>, now: Time) -> Surroundings {
+pub fn surroundings(
+    journal: &Journal,
+    config: &Config,
+    holder: Option<&HolderView>,
+    now: Time,
+) -> Surroundings {
     let problems = problems(journal);
     let facts = |name: &crate::domain::ids::Name, slots: u32| ExecutorFacts {
         slots,
@@ -19,7 +24,11 @@ pub fn surroundings(journal: &Journal, config: &Config, holder: Option<&HolderVi
     Surroundings {
         now,
         tuning: config.tuning.clone(),
-        executors: config.executors.iter().map(|(n, e)| (n.clone(), facts(n, e.slots()))).collect(),
+        executors: config
+            .executors
+            .iter()
+            .map(|(n, e)| (n.clone(), facts(n, e.slots())))
+            .collect(),
         paced: BTreeSet::new(),
         disk_low: free_bytes(journal.path()).is_ok_and(|b| b < config.tuning.disk_low),
         supervised: holder.is_some_and(is_alive),
@@ -40,8 +49,13 @@ pub fn is_alive(holder: &HolderView) -> bool {
 fn problems(journal: &Journal) -> BTreeMap<String, String> {
     let seen = journal.observations("executor").unwrap_or_default();
     let problem = |json: &str| {
-        serde_json::from_str::<serde_json::Value>(json).ok()?.get("problem")?.as_str().map(str::to_owned)
+        serde_json::from_str::<serde_json::Value>(json)
+            .ok()?
+            .get("problem")?
+            .as_str()
+            .map(str::to_owned)
     };
-    seen.into_iter().filter_map(|o| Some((o.key, problem(&o.json)?))).collect()
+    seen.into_iter()
+        .filter_map(|o| Some((o.key, problem(&o.json)?)))
+        .collect()
 }
-

@@ -14,7 +14,10 @@ use crate::{
         decide::{self, Surroundings},
         throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle},
     },
-    signals::{Reading, validity::Judge},
+    signals::{
+        Reading,
+        validity::{UsualAge, judge},
+    },
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +32,8 @@ const MEDIAN_EVERY: Duration = Duration::from_secs(15);
 /// One throttle a backfill, one judge a signal.
 pub struct Limits {
     levels: BTreeMap<Name, SignalLevels>,
-    judges: BTreeMap<Name, Judge>,
+    usual: BTreeMap<Name, UsualAge>,
+    intervals: BTreeMap<Name, Duration>,
     throttles: BTreeMap<BackfillId, Throttle>,
     medians: BTreeMap<BackfillId, (Option<Duration>, crate::host::BootInstant)>,
     boot: String,
@@ -47,7 +51,8 @@ impl Limits {
     ) -> Self {
         let mut limits = Self {
             levels: BTreeMap::new(),
-            judges: BTreeMap::new(),
+            usual: BTreeMap::new(),
+            intervals: BTreeMap::new(),
             throttles: BTreeMap::new(),
             medians: BTreeMap::new(),
             boot: boot_id(),
@@ -57,7 +62,9 @@ impl Limits {
         limits.reconfigure(signals);
         limits.reconfigured = false;
         for backfill in state.backfills.values() {
-            let minute = checkpoint(&backfill.id).filter(|(at, _)| *at > backfill.limit.at).map(|(_, json)| json);
+            let minute = checkpoint(&backfill.id)
+                .filter(|(at, _)| *at > backfill.limit.at)
+                .map(|(_, json)| json);
             let saved = minute.unwrap_or_else(|| backfill.limit.checkpoint.clone());
             let levels = limits.levels_of(backfill);
             match Throttle::restore(&saved, levels, &limits.boot, now_at(backfill.limit.at)) {
@@ -71,16 +78,16 @@ impl Limits {
     /// New thresholds. A signal that is gone drops out at once with its last value (case B25).
     pub fn reconfigure(&mut self, signals: &BTreeMap<Name, SignalConfig>) {
         self.levels = signals.iter().map(|(n, s)| (n.clone(), levels(s))).collect();
-        self.judges.retain(|name, _| signals.contains_key(name));
-        for (name, signal) in signals {
-            self.judges.entry(name.clone()).or_insert_with(|| Judge::new(signal.interval)).set_interval(signal.interval);
-        }
+        self.usual.retain(|name, _| signals.contains_key(name));
+        self.intervals = signals.iter().map(|(n, s)| (n.clone(), s.interval)).collect();
         self.reconfigured = true;
     }
 
     fn levels_of(&self, backfill: &Backfill) -> BTreeMap<Name, SignalLevels> {
         let wanted = backfill.spec.signals.iter();
-        wanted.filter_map(|n| self.levels.get(n).map(|l| (n.clone(), l.clone()))).collect()
+        wanted
+            .filter_map(|n| self.levels.get(n).map(|l| (n.clone(), l.clone())))
+            .collect()
     }
 
     /// Takes a reading in for every backfill that the signal protects.
@@ -92,20 +99,47 @@ impl Limits {
         around: &Surroundings,
         now: Time,
     ) -> Vec<NewEvent> {
-        let Some(judge) = self.judges.get_mut(signal) else { return Vec::new() };
-        let input = match judge.judge(reading) {
-            Ok((value, age)) => Input::Sample { signal: signal.clone(), value, age },
-            Err(why) => Input::NoSample { signal: signal.clone(), why },
+        let Some(valid) = self.judge(signal, reading) else {
+            return Vec::new();
         };
-        let concerned: Vec<&Backfill> =
-            state.backfills.values().filter(|b| is_live(b) && b.spec.signals.contains(signal)).collect();
+        let input = match valid {
+            Ok((value, age)) => Input::Sample {
+                signal: signal.clone(),
+                value,
+                age,
+            },
+            Err(why) => Input::NoSample {
+                signal: signal.clone(),
+                why,
+            },
+        };
+        let concerned: Vec<&Backfill> = state
+            .backfills
+            .values()
+            .filter(|b| is_live(b) && b.spec.signals.contains(signal))
+            .collect();
         let mut events = Vec::new();
         for backfill in concerned {
             let load = self.load(state, backfill, around);
-            let outcomes = self.throttle(backfill, now).step(input.clone(), &load, now_at(now), &around.tuning);
+            let outcomes =
+                self.throttle(backfill, now)
+                    .step(input.clone(), &load, now_at(now), &around.tuning);
             collect(state, backfill, outcomes, now, &mut events);
         }
         events
+    }
+
+    /// Whether a reading is a valid sample: its value and age, or why it is none. `None` for an unknown signal.
+    pub fn judge(&mut self, signal: &Name, reading: &Reading) -> Option<Result<(f64, Duration), String>> {
+        let interval = *self.intervals.get(signal)?;
+        let usual = self.usual.entry(signal.clone()).or_insert_with(UsualAge::new);
+        let valid = judge(reading, usual, interval).map_err(|unusable| unusable.why);
+        usual.observe(boot_now(), reading);
+        let age = match reading {
+            Reading::Value { age, .. } => *age,
+            _ => Duration::ZERO,
+        };
+        Some(valid.map(|value| (value, age)))
     }
 
     /// Time passes: blind times, holds and latches become due.
@@ -116,9 +150,14 @@ impl Limits {
             return Vec::new();
         }
         self.ticked = Some(boot);
-        self.throttles.retain(|id, _| state.backfills.get(id).is_some_and(is_live));
+        self.throttles
+            .retain(|id, _| state.backfills.get(id).is_some_and(is_live));
         let mut events = Vec::new();
-        for backfill in state.backfills.values().filter(|b| is_live(b) && !b.spec.signals.is_empty()) {
+        for backfill in state
+            .backfills
+            .values()
+            .filter(|b| is_live(b) && !b.spec.signals.is_empty())
+        {
             let load = self.load(state, backfill, around);
             let levels = self.levels_of(backfill);
             let throttle = self.throttle(backfill, now);
@@ -133,8 +172,16 @@ impl Limits {
     }
 
     /// A human acknowledged the latch of a backfill.
-    pub fn acknowledge(&mut self, state: &State, id: &BackfillId, tuning: &Tuning, now: Time) -> Vec<NewEvent> {
-        let Some(backfill) = state.backfills.get(id) else { return Vec::new() };
+    pub fn acknowledge(
+        &mut self,
+        state: &State,
+        id: &BackfillId,
+        tuning: &Tuning,
+        now: Time,
+    ) -> Vec<NewEvent> {
+        let Some(backfill) = state.backfills.get(id) else {
+            return Vec::new();
+        };
         let outcomes = self.throttle(backfill, now).acknowledge(now_at(now), tuning);
         let mut events = Vec::new();
         collect(state, backfill, outcomes, now, &mut events);
@@ -143,7 +190,10 @@ impl Limits {
 
     /// Backfills whose starts keep their gap now.
     pub fn paced(&self, tuning: &Tuning) -> BTreeSet<BackfillId> {
-        let paced = self.throttles.iter().filter(|(_, t)| t.start_gap(tuning).is_some());
+        let paced = self
+            .throttles
+            .iter()
+            .filter(|(_, t)| t.start_gap(tuning).is_some());
         paced.map(|(id, _)| id.clone()).collect()
     }
 
@@ -189,11 +239,15 @@ fn is_live(backfill: &Backfill) -> bool {
 }
 
 fn now_at(wall: Time) -> Now {
-    Now { boot: boot_now(), wall }
+    Now {
+        boot: boot_now(),
+        wall,
+    }
 }
 
 fn levels(signal: &SignalConfig) -> SignalLevels {
     SignalLevels {
+        unit: signal.unit,
         low: signal.low,
         soft: signal.soft,
         hard: signal.hard,
@@ -204,7 +258,13 @@ fn levels(signal: &SignalConfig) -> SignalLevels {
 }
 
 /// Outcomes as events. Several backfills may share a signal: its blindness is journaled once.
-fn collect(state: &State, backfill: &Backfill, outcomes: Vec<Outcome>, now: Time, events: &mut Vec<NewEvent>) {
+fn collect(
+    state: &State,
+    backfill: &Backfill,
+    outcomes: Vec<Outcome>,
+    now: Time,
+    events: &mut Vec<NewEvent>,
+) {
     for outcome in outcomes {
         let (actor, payload) = outcome.into_event();
         let known = match &payload {
@@ -214,7 +274,13 @@ fn collect(state: &State, backfill: &Backfill, outcomes: Vec<Outcome>, now: Time
         };
         let about = matches!(payload, Payload::LimitChanged { .. }).then(|| backfill.id.clone());
         if !known {
-            events.push(NewEvent { at: now, actor, reason: None, backfill: about, payload });
+            events.push(NewEvent {
+                at: now,
+                actor,
+                reason: None,
+                backfill: about,
+                payload,
+            });
         }
     }
 }
@@ -229,5 +295,7 @@ pub fn median_of_done(backfill: &Backfill) -> Option<Duration> {
         .filter_map(|a| Some((a.ended? - a.started?).num_milliseconds()))
         .collect();
     took.sort_unstable();
-    took.get(took.len() / 2).and_then(|ms| u64::try_from(*ms).ok()).map(Duration::from_millis)
+    took.get(took.len() / 2)
+        .and_then(|ms| u64::try_from(*ms).ok())
+        .map(Duration::from_millis)
 }

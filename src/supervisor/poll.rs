@@ -1,11 +1,7 @@
 //! Asking lag sources and executors again and again, each on a task of its own, each with its own deadline.
 
 use super::core::Input;
-use crate::{
-    domain::ids::Name,
-    executor::Executor,
-    signals::LagSource,
-};
+use crate::{domain::ids::Name, executor::Executor, signals::LagSource};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
 
@@ -24,7 +20,13 @@ const HEALTH_EVERY: Duration = Duration::from_secs(5);
 
 impl Pollers {
     /// Reads a signal every `interval`. A slow answer delays the next question, never doubles it.
-    pub fn signal(&mut self, name: Name, source: Box<dyn LagSource>, interval: Duration, inbox: UnboundedSender<Input>) {
+    pub fn signal(
+        &mut self,
+        name: Name,
+        source: Arc<dyn LagSource>,
+        interval: Duration,
+        inbox: UnboundedSender<Input>,
+    ) {
         self.0.push(tokio::spawn(async move {
             let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(50)));
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

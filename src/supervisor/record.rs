@@ -45,7 +45,14 @@ impl Note {
     pub fn health(name: &Name, health: &Result<(), String>, at: Time) -> Self {
         let problem = health.as_ref().err();
         let json = serde_json::json!({ "problem": problem }).to_string();
-        Self::Seen("executor", Observation { key: name.to_string(), as_of: at, json })
+        Self::Seen(
+            "executor",
+            Observation {
+                key: name.to_string(),
+                as_of: at,
+                json,
+            },
+        )
     }
 }
 
@@ -64,11 +71,18 @@ impl Record {
     /// Starts the writing thread.
     pub fn start(recorder: Recorder) -> Self {
         let (sender, receiver) = sync_channel(QUEUE);
-        let spawned = std::thread::Builder::new().name("record".to_owned()).spawn(move || write(recorder, &receiver));
+        let spawned = std::thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || write(recorder, &receiver));
         if let Err(error) = &spawned {
             tracing::error!(%error, "samples are not recorded");
         }
-        Self { sender: spawned.is_ok().then_some(sender), last: HashMap::new(), since_snapshot: 0, dropped: 0 }
+        Self {
+            sender: spawned.is_ok().then_some(sender),
+            last: HashMap::new(),
+            since_snapshot: 0,
+            dropped: 0,
+        }
     }
 
     /// Queues a note; never waits.
@@ -99,10 +113,18 @@ impl Record {
     /// Records limits and running weights that changed, and once in five seconds even if not, and a checkpoint of
     /// each throttle once a minute.
     pub fn limits(&mut self, state: &State, core: &Core, at: Time) {
-        let live: Vec<_> = state.backfills.values().filter(|b| !b.state().is_final()).collect();
+        let live: Vec<_> = state
+            .backfills
+            .values()
+            .filter(|b| !b.state().is_final())
+            .collect();
         for backfill in live {
             let limit = decide::allowed(backfill, at).limit;
-            let point = LimitPoint { at, limit, running: backfill.running_weight() };
+            let point = LimitPoint {
+                at,
+                limit,
+                running: backfill.running_weight(),
+            };
             let old = self.last.get(&backfill.id).copied();
             let same = old.is_some_and(|(p, _)| p.limit == point.limit && p.running == point.running);
             let recent = old.is_some_and(|(p, _)| at >= p.at && at - p.at < chrono::Duration::seconds(5));
@@ -114,7 +136,8 @@ impl Record {
             if let Some(json) = core.limits.checkpoint(&backfill.id).filter(|_| due) {
                 self.send(Note::Checkpoint(backfill.id.clone(), at, json));
             }
-            self.last.insert(backfill.id.clone(), (point, if due { at } else { saved }));
+            self.last
+                .insert(backfill.id.clone(), (point, if due { at } else { saved }));
             self.send(Note::Limit(backfill.id.clone(), point));
         }
     }

@@ -1,13 +1,24 @@
 //! Endpoints, thresholds, secrets and slots follow the configuration's file; a backfill's order does not: that is
 //! journaled, and a changed order is shown as drift until somebody amends it.
 
-use super::{core::{Core, Input}, driver::Driver, poll::Pollers, wiring};
+use super::{
+    core::{Core, Input},
+    driver::Driver,
+    poll::Pollers,
+    wiring,
+};
 use crate::{
     config::Config,
-    domain::{Time, event::{Actor, NewEvent, Payload}},
+    domain::{
+        Time,
+        event::{Actor, NewEvent, Payload},
+    },
     host::BootInstant,
 };
-use std::{path::Path, time::{Duration, SystemTime}};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedSender};
 
 /// How often the file's time is looked at.
@@ -27,7 +38,14 @@ impl Reload {
     /// Takes over the configuration that the supervisor was made with.
     pub fn new(config: Config, pollers: Pollers, inbox: UnboundedSender<Input>, runtime: Handle) -> Self {
         let changed = modified(&config.path);
-        Self { config, changed, looked: None, pollers, inbox, runtime }
+        Self {
+            config,
+            changed,
+            looked: None,
+            pollers,
+            inbox,
+            runtime,
+        }
     }
 
     /// Loads the file again if it changed or `asked`, and puts what may change into force.
@@ -49,7 +67,9 @@ impl Reload {
         }
         self.changed = changed;
         let payload = match Config::load(&self.config.path) {
-            Err(errors) => Payload::ConfigRejected { error: errors.to_string() },
+            Err(errors) => Payload::ConfigRejected {
+                error: errors.to_string(),
+            },
             Ok(config) => {
                 let changes = self.config.diff(&config);
                 if changes.is_empty() {
@@ -59,7 +79,13 @@ impl Reload {
                 Payload::ConfigReloaded { changes }
             }
         };
-        Some(NewEvent { at: wall, actor: Actor::supervisor(), reason: None, backfill: None, payload })
+        Some(NewEvent {
+            at: wall,
+            actor: Actor::supervisor(),
+            reason: None,
+            backfill: None,
+            payload,
+        })
     }
 
     fn put_in_force(&mut self, config: Config, core: &mut Core, driver: &mut Driver) {

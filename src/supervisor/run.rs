@@ -16,7 +16,10 @@ use crate::{
         state::State,
     },
     host::{BootInstant, boot_now},
-    journal::{AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, StoreError, as_stored, free_bytes, snapshot_due},
+    journal::{
+        AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, StoreError, as_stored, free_bytes,
+        snapshot_due,
+    },
 };
 use chrono::Utc;
 use rand::{RngExt, SeedableRng};
@@ -115,9 +118,13 @@ impl Loop {
             let told = inputs.iter().any(|i| matches!(i, Input::Quit));
             let reload = inputs.iter().any(|i| matches!(i, Input::Reload));
             if chores.due(boot) {
-                self.core.disk_low = free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
+                self.core.disk_low =
+                    free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
             }
-            if let Some(event) = self.reload.look(reload, boot, &mut self.core, &mut self.driver, wall) {
+            if let Some(event) = self
+                .reload
+                .look(reload, boot, &mut self.core, &mut self.driver, wall)
+            {
                 self.core.push(&mut self.state, event);
             }
             for input in inputs.drain(..) {
@@ -142,19 +149,23 @@ impl Loop {
     /// Announces itself and starts recovery.
     fn begin(&mut self) -> Result<(), LoopError> {
         let wall = Utc::now();
-        self.gate.lease_renewed(self.lease.renewed, self.core.tuning.lease_stop);
+        self.gate
+            .lease_renewed(self.lease.renewed, self.core.tuning.lease_stop);
         let payload = Payload::LeaseTaken {
             epoch: self.lease.epoch,
             holder: self.lease.holder.clone(),
             from: self.lease.from.clone(),
         };
-        self.core.push(&mut self.state, NewEvent {
-            at: wall,
-            actor: Actor::supervisor(),
-            reason: None,
-            backfill: None,
-            payload,
-        });
+        self.core.push(
+            &mut self.state,
+            NewEvent {
+                at: wall,
+                actor: Actor::supervisor(),
+                reason: None,
+                backfill: None,
+                payload,
+            },
+        );
         self.append(wall)?;
         if let Err(error) = self.journal.ensure_ballast() {
             tracing::warn!(%error, "no ballast file: a full disk may refuse commands");
@@ -303,7 +314,11 @@ impl Loop {
     }
 
     fn end(&self, told: bool) -> Option<Ended> {
-        let asked = self.state.holder.as_ref().is_some_and(|h| h.epoch == self.lease.epoch && h.stop_requested);
+        let asked = self
+            .state
+            .holder
+            .as_ref()
+            .is_some_and(|h| h.epoch == self.lease.epoch && h.stop_requested);
         if told || asked {
             return Some(Ended::Told);
         }
@@ -319,8 +334,16 @@ impl Loop {
     /// Ends in order: runs go on, the next supervisor need not wait.
     fn finish(&mut self, wall: Time) {
         self.gate.shut();
-        let payload = Payload::LeaseReleased { epoch: self.lease.epoch };
-        let event = NewEvent { at: wall, actor: Actor::supervisor(), reason: None, backfill: None, payload };
+        let payload = Payload::LeaseReleased {
+            epoch: self.lease.epoch,
+        };
+        let event = NewEvent {
+            at: wall,
+            actor: Actor::supervisor(),
+            reason: None,
+            backfill: None,
+            payload,
+        };
         if let Err(error) = self.journal.append(None, Some(self.lease.epoch), &[event]) {
             tracing::warn!(%error, "the end was not journaled");
         }
@@ -339,7 +362,9 @@ struct Chores(Option<BootInstant>);
 
 impl Chores {
     fn due(&mut self, boot: BootInstant) -> bool {
-        let due = self.0.is_none_or(|last| boot.since(last) >= Duration::from_secs(2));
+        let due = self
+            .0
+            .is_none_or(|last| boot.since(last) >= Duration::from_secs(2));
         if due {
             self.0 = Some(boot);
         }

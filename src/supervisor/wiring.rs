@@ -11,7 +11,7 @@ use super::{
     run::{Loop, Until},
 };
 use crate::{
-    config::{Config, ExecutorConfig, places::Places},
+    config::{Config, ExecutorConfig, Places},
     domain::{
         event::Event,
         ids::{AttemptId, Name},
@@ -50,12 +50,20 @@ pub enum WiringError {
 
 /// Slots of the configured executors.
 pub fn slots(config: &Config) -> BTreeMap<Name, u32> {
-    config.executors.iter().map(|(n, e)| (n.clone(), e.slots())).collect()
+    config
+        .executors
+        .iter()
+        .map(|(n, e)| (n.clone(), e.slots()))
+        .collect()
 }
 
 /// Where secret variables come from.
 pub fn secrets(config: &Config) -> Secrets {
-    config.backfills.iter().map(|(n, b)| (n.clone(), b.secrets.clone())).collect()
+    config
+        .backfills
+        .iter()
+        .map(|(n, b)| (n.clone(), b.secrets.clone()))
+        .collect()
 }
 
 /// The tasks that ask signals and executors.
@@ -95,7 +103,11 @@ pub fn executors(config: &Config, updates: &Updates) -> io::Result<BTreeMap<Name
             }
         }
     };
-    config.executors.iter().map(|(n, e)| Ok((n.clone(), make(n, e)?))).collect()
+    config
+        .executors
+        .iter()
+        .map(|(n, e)| Ok((n.clone(), make(n, e)?)))
+        .collect()
 }
 
 /// Makes a supervisor that holds `lease`. Must be called inside the runtime.
@@ -115,7 +127,9 @@ pub fn supervisor(
     let state = journal.load_state()?;
     let record = Record::start(journal.recorder()?);
     let gate = Arc::new(Gate::default());
-    let limits = Limits::restore(&config.signals, &state, |id| journal.checkpoint(id).ok().flatten());
+    let limits = Limits::restore(&config.signals, &state, |id| {
+        journal.checkpoint(id).ok().flatten()
+    });
     let core = Core::new(config.tuning.clone(), limits, slots(&config));
     let pollers = pollers(&config, &executors, &sender);
     let driver = Driver {
@@ -127,7 +141,19 @@ pub fn supervisor(
         secrets: secrets(&config),
     };
     let reload = Reload::new(config, pollers, sender.clone(), Handle::current());
-    let parts = Loop { journal, state, lease, core, driver, gate, inbox, record, reload, until, watch };
+    let parts = Loop {
+        journal,
+        state,
+        lease,
+        core,
+        driver,
+        gate,
+        inbox,
+        record,
+        reload,
+        until,
+        watch,
+    };
     Ok((parts, sender))
 }
 

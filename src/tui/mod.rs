@@ -1,3 +1,16 @@
 //! Floor 5: the screen. It follows the journal and speaks to it; it never supervises.
 
 pub mod model;
+
+/// Opens the screen.
+pub fn open(_global: &crate::cli::args::Global) -> crate::cli::context::Done {
+    Err(crate::cli::context::Exit::usage("the screen is not wired yet"))
+}
+
+/// The demo's screen.
+pub fn demo(
+    _global: &crate::cli::args::Global,
+    _config: &crate::config::Config,
+) -> crate::cli::context::Done {
+    Err(crate::cli::context::Exit::usage("the screen is not wired yet"))
+}

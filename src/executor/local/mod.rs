@@ -65,6 +65,11 @@ pub fn early(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
     }
 }
 
+/// Where the output of an attempt is, below the state directory.
+pub fn log_path(state: &Path, attempt: &AttemptId) -> PathBuf {
+    Place::new(state, attempt).log().to_owned()
+}
+
 /// What a [`LocalExecutor`] needs.
 #[derive(Debug, Clone)]
 pub struct LocalSetup {

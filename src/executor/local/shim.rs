@@ -73,12 +73,10 @@ pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     drop(text);
     // Fails only for a leader of a process group, which then is out of the supervisor's reach already.
     let _ = rustix::process::setsid();
-    let check = |attempt: &AttemptId, epoch| {
-        match crate::journal::check_attempt(&journal, attempt, epoch) {
-            Ok(AttemptStanding::Wanted) => Ok(Wanted),
-            Ok(AttemptStanding::NotWanted(why)) => Err(NotWanted(why)),
-            Err(error) => Err(NotWanted(error.to_string())),
-        }
+    let check = |attempt: &AttemptId, epoch| match crate::journal::check_attempt(&journal, attempt, epoch) {
+        Ok(AttemptStanding::Wanted) => Ok(Wanted),
+        Ok(AttemptStanding::NotWanted(why)) => Err(NotWanted(why)),
+        Err(error) => Err(NotWanted(error.to_string())),
     };
     match run(&attempt, epoch, &order, &check) {
         Ok(()) => ExitCode::SUCCESS,
