@@ -394,6 +394,20 @@ fn a_file_that_cannot_be_read_says_why() {
 }
 
 #[test]
+fn a_file_of_noise_is_answered_in_fifty_lines_and_a_count() {
+    let text: String = (0..1_000).map(|i| format!("x{i} = 1\n")).collect();
+    let errors = Config::parse(&text, Path::new("/c.toml")).unwrap_err();
+    let lines = errors.lines();
+    assert_eq!((lines.len(), errors.more), (51, 950));
+    assert!(
+        lines[0].starts_with("/c.toml:1:1: x0: found an unknown key"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(lines[50], "/c.toml: and 950 more");
+}
+
+#[test]
 fn no_message_repeats_a_secret_that_stands_in_the_wrong_place() {
     let places = [
         "[signals.s]\nbearer = \"hunter2\"\n",
@@ -533,7 +547,7 @@ proptest! {
             for problem in &errors.problems {
                 prop_assert!(problem.at.is_some_and(|at| at.line <= lines && at.column >= 1));
             }
-            prop_assert_eq!(errors.lines().len(), errors.problems.len());
+            prop_assert_eq!(errors.lines().len(), errors.problems.len() + usize::from(errors.more > 0));
         }
     }
 }
