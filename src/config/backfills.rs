@@ -242,10 +242,9 @@ fn template_names(
     source: Option<&Option<BTreeMap<String, String>>>,
 ) -> Option<template::Names> {
     let (ladder, source) = (ladder?, source?);
-    let all: BTreeSet<String> = ladder.iter().flat_map(|p| p.values.keys().cloned()).collect();
-    let shared = |k: &String| ladder.iter().all(|p| p.values.contains_key(k));
-    let (mut profile, some_profiles): (Vec<_>, Vec<_>) = all.into_iter().partition(shared);
-    profile.extend(["name", "memory", "deadline"].map(str::to_owned));
+    let all: BTreeSet<String> = ladder.iter().flat_map(profiles::template_keys).collect();
+    let shared = |key: &String| ladder.iter().all(|p| profiles::template_keys(p).contains(key));
+    let (profile, some_profiles) = all.into_iter().partition(shared);
     Some(template::Names {
         source: source.iter().flat_map(BTreeMap::keys).cloned().collect(),
         profile,
@@ -437,8 +436,12 @@ fn on_failure(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<OnFailure> {
 fn source(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
     let table = entry.section(report, "a table, as in { bucket = \"raw-orders\" }")?;
     let before = report.len();
-    let mut source = BTreeMap::new();
+    let mut source: BTreeMap<String, String> = BTreeMap::new();
     for value in table.entries() {
+        if let Some(twin) = source.keys().find(|k| k.eq_ignore_ascii_case(value.key)) {
+            values::refuse_twin(report, &value, twin);
+            continue;
+        }
         if !values::is_variable_name(value.key) {
             let expected = "letters, digits and `_`, for {{ source.KEY }}".to_owned();
             let at = value.key_span.start;

@@ -198,3 +198,6 @@ pub struct ScreenConfig {
     /// `full`, `narrow`, `ascii`.
     pub glyphs: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

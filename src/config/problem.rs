@@ -54,6 +54,8 @@ pub struct ConfigErrors {
     pub path: PathBuf,
     /// At least one.
     pub problems: Vec<Problem>,
+    /// How many more there are: a file of noise has thousands.
+    pub more: usize,
 }
 
 impl ConfigErrors {
@@ -68,22 +70,20 @@ impl ConfigErrors {
                 expected: "a readable text file in TOML".to_owned(),
                 help: help.to_owned(),
             }],
+            more: 0,
         }
     }
 
     /// One line for each problem, cleaned for display.
     pub fn lines(&self) -> Vec<String> {
         let path = self.path.display().to_string();
-        self.problems
-            .iter()
-            .map(|p| {
-                let line = match p.at {
-                    Some(at) => format!("{path}:{}:{}: {p}", at.line, at.column),
-                    None => format!("{path}: {p}"),
-                };
-                text::clean(&line)
-            })
-            .collect()
+        let line = |p: &Problem| match p.at {
+            Some(at) => format!("{path}:{}:{}: {p}", at.line, at.column),
+            None => format!("{path}: {p}"),
+        };
+        let rest = (self.more > 0).then(|| format!("{path}: and {} more", self.more));
+        let lines = self.problems.iter().map(line).chain(rest);
+        lines.map(|l| text::clean(&l)).collect()
     }
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for ConfigErrors {
     }
 }
 
-/// How many problems are shown; a file of noise has thousands.
+/// How many problems are shown.
 const MOST: usize = 50;
 
 /// Collects problems while a file is read. Byte offsets become positions only at the end, for those that are shown.
@@ -139,6 +139,7 @@ impl<'t> Report<'t> {
     pub(super) fn into_errors(mut self, path: &Path) -> ConfigErrors {
         self.found.sort_by_key(|(offset, _)| *offset);
         self.found.dedup();
+        let more = self.found.len().saturating_sub(MOST);
         self.found.truncate(MOST);
         let place = |(offset, problem)| Problem {
             at: Some(position(self.text, offset)),
@@ -148,6 +149,7 @@ impl<'t> Report<'t> {
         ConfigErrors {
             path: path.to_owned(),
             problems,
+            more,
         }
     }
 }

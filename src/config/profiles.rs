@@ -31,7 +31,10 @@ pub(super) fn profile(report: &mut Report<'_>, section: &Section<'_>, name: &Nam
                 profile.deadline_ms = time.and_then(|d| u64::try_from(d.as_millis()).ok());
             }
             _ => {
-                if let Some(value) = free_value(report, &entry) {
+                let twin = profile.values.keys().find(|k| k.eq_ignore_ascii_case(entry.key));
+                if let Some(twin) = twin {
+                    values::refuse_twin(report, &entry, twin);
+                } else if let Some(value) = free_value(report, &entry) {
                     profile.values.insert(entry.key.to_owned(), value);
                 }
             }
@@ -56,7 +59,7 @@ fn free_value(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
         );
         return None;
     }
-    if entry.key == "name" || !values::is_variable_name(entry.key) {
+    if entry.key.eq_ignore_ascii_case("name") || !values::is_variable_name(entry.key) {
         let expected = "letters, digits and `_`, and not `name`, which is the profile's own";
         let found = "a key that no template can name".to_owned();
         report.add(at, &entry.path, found, expected.to_owned(), String::new());
@@ -65,6 +68,20 @@ fn free_value(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
     entry
         .any_text(report, "a text, for {{ profile.KEY }} in commands")
         .map(str::to_owned)
+}
+
+/// What `{{ profile.KEY }}` may name for attempts with this profile.
+pub(super) fn template_keys(profile: &Profile) -> Vec<String> {
+    let own = [
+        ("name", true),
+        ("memory", profile.memory.is_some()),
+        ("deadline", profile.deadline_ms.is_some()),
+    ];
+    let own = own
+        .into_iter()
+        .filter(|(_, there)| *there)
+        .map(|(key, _)| key.to_owned());
+    own.chain(profile.values.keys().cloned()).collect()
 }
 
 /// The ladder of a backfill, smallest first: what runs out of memory on one step is tried on the next.

@@ -26,7 +26,7 @@ const PLAIN: [&str; 8] = [
 pub(super) struct Names {
     /// Keys of the backfill's `source`.
     pub source: Vec<String>,
-    /// Keys that every profile of the ladder has, `name`, `memory` and `deadline` included.
+    /// Keys that every profile of the ladder has, its own limits included.
     pub profile: Vec<String>,
     /// Keys that only some profiles of the ladder have: they would fail the chunk that gets another one.
     pub some_profiles: Vec<String>,
@@ -99,7 +99,9 @@ pub(super) fn check(report: &mut Report<'_>, entry: &Entry<'_>, template: &str, 
 }
 
 fn refuse(report: &mut Report<'_>, entry: &Entry<'_>, variable: &str, known: &[String]) {
-    let help = match nearest(variable, known.iter().map(String::as_str)) {
+    let near = nearest(variable, known.iter().map(String::as_str));
+    let help = match near {
+        _ if matches!(variable, "source" | "profile") => format!("write {{{{ {variable}.KEY }}}}"),
         Some(name) => format!("did you mean {{{{ {name} }}}}?"),
         None => format!("known are {}", known.join(", ")),
     };

@@ -36,6 +36,17 @@ pub(super) fn is_variable_name(name: &str) -> bool {
         && !name.is_empty()
 }
 
+/// Refuses a key whose `BACKFILL_*` variable would be that of another key, since those are in capitals.
+pub(super) fn refuse_twin(report: &mut Report<'_>, entry: &Entry<'_>, twin: &str) {
+    report.add(
+        entry.key_span.start,
+        &entry.path,
+        format!("a key that differs from `{twin}` in capitals only"),
+        "a key of its own".to_owned(),
+        "both would be the same BACKFILL_* variable".to_owned(),
+    );
+}
+
 /// The name of an environment variable.
 pub(super) fn variable_name(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
     let expected = "the name of a variable: letters, digits and `_`";

@@ -2,6 +2,8 @@
 
 pub mod breaker;
 pub mod decide;
+pub mod edge;
+pub mod overlap;
 pub mod preview;
 pub mod retry;
 pub mod select;
