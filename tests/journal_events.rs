@@ -1,4 +1,5 @@
 //! Appending, reading and following, over two and more connections.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod journal_support;
 
