@@ -1,5 +1,6 @@
 //! Snapshots of the fold: what they give back, what happens to damaged ones, and that they are not used after the
 //! fold has changed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod journal_support;
 

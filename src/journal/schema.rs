@@ -180,17 +180,18 @@ fn format_of(conn: &Connection) -> rusqlite::Result<u32> {
 
 /// A journal of ours, or an empty file; everything else is left alone.
 fn check_identity(conn: &Connection, path: &Path) -> Result<(), OpenError> {
-    let failed = |e: rusqlite::Error| OpenError::Store(StoreError::of(path, &e));
-    let application: i32 = conn
-        .pragma_query_value(None, "application_id", |row| row.get(0))
-        .map_err(failed)?;
-    let tables: i64 = conn
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(failed)?;
+    let look = || -> rusqlite::Result<(i32, i64, u32)> {
+        // One transaction: another process may be making the tables right now.
+        let tx = conn.unchecked_transaction()?;
+        let tables = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        let application = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        Ok((application, tables, format_of(&tx)?))
+    };
+    let (application, tables, found) = look().map_err(|e| StoreError::of(path, &e))?;
     if application != APPLICATION && (application != 0 || tables > 0) {
         return Err(OpenError::Foreign { path: show(path) });
     }
-    let (found, known) = (format_of(conn).map_err(failed)?, MIGRATIONS.len() as u32);
+    let known = MIGRATIONS.len() as u32;
     if found > known {
         return Err(OpenError::Newer {
             path: show(path),
