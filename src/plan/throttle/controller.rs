@@ -344,7 +344,7 @@ impl Throttle {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let at = BootInstant(now.boot.0.saturating_sub(age_ms));
         let new = control.track.take(Point { at, value }, levels, tuning);
-        control.sight.hit(new, now.boot);
+        control.sight.hit(new, levels, now.boot);
         if new {
             control.mark_calm(levels, law);
         }
@@ -393,10 +393,13 @@ impl Throttle {
         mover
     }
 
+    /// Paces starts until `former` runs; of several that begin together, the highest.
     pub(super) fn begin_pace(&mut self, former: u32) {
+        let since = self.state.law;
+        let other = self.state.pace.filter(|p| p.since == since).map(|p| p.former);
         self.state.pace = Some(Pace {
-            former,
-            since: self.state.law,
+            former: former.max(other.unwrap_or(0)),
+            since,
         });
     }
 
