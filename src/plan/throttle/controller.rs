@@ -411,13 +411,14 @@ impl Throttle {
         }
     }
 
-    /// Journals the limit if it changed, or what stops all starts if that changed.
+    /// Journals the limit if it changed, or what stops all starts if that changed. A fall is explained by the signal that
+    /// binds now, a rise by the one that moved.
     fn announce(&mut self, mover: Option<Name>, out: &mut Vec<Outcome>) {
         let limit = self.limit();
         let said = &self.state.announced;
         let changed = limit != said.limit;
         let named = mover
-            .filter(|_| changed)
+            .filter(|_| limit > said.limit)
             .and_then(|name| self.all().find(|(n, _, _)| **n == name))
             .or_else(|| self.binding());
         let (signal, reason) = match named {
@@ -426,7 +427,8 @@ impl Throttle {
         };
         let other = said.rule != reason.rule || said.signal != signal;
         let gone = said.signal.as_ref().is_some_and(|s| !self.levels.contains_key(s));
-        if !changed && !gone && !(limit == 0 && other) {
+        let stopped_otherwise = limit == 0 && other;
+        if !(changed || gone || stopped_otherwise) {
             return;
         }
         let (from, rule) = (said.limit, reason.rule);
