@@ -52,9 +52,11 @@ impl Throttle {
     }
 }
 
-/// After two valid samples: a limit that blindness lowered comes back at half, others stay as they are.
+/// After two valid samples: a limit that blindness lowered comes back at half, others stay as they are. One that was on
+/// its way back already still knows what it comes back to.
 pub(super) fn seen_again(control: &mut Control, blind: Blind) {
-    if blind.stage != Stage::Frozen {
+    let returning = matches!(control.phase, Phase::Returning { .. });
+    if blind.stage != Stage::Frozen && !returning {
         control.phase = Phase::Returning { former: blind.before };
         control.restart_window();
     }

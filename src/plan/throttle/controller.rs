@@ -344,7 +344,7 @@ impl Throttle {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let at = BootInstant(now.boot.0.saturating_sub(age_ms));
         let new = control.track.take(Point { at, value }, levels, tuning);
-        control.sight.hit(new, now.boot);
+        control.sight.hit(new, levels, now.boot);
         if new {
             control.mark_calm(levels, law);
         }
@@ -393,10 +393,13 @@ impl Throttle {
         mover
     }
 
+    /// Paces starts until `former` runs; of several that begin together, the highest.
     pub(super) fn begin_pace(&mut self, former: u32) {
+        let since = self.state.law;
+        let other = self.state.pace.filter(|p| p.since == since).map(|p| p.former);
         self.state.pace = Some(Pace {
-            former,
-            since: self.state.law,
+            former: former.max(other.unwrap_or(0)),
+            since,
         });
     }
 
@@ -408,13 +411,14 @@ impl Throttle {
         }
     }
 
-    /// Journals the limit if it changed, or what stops all starts if that changed.
+    /// Journals the limit if it changed, or what stops all starts if that changed. A fall is explained by the signal that
+    /// binds now, a rise by the one that moved.
     fn announce(&mut self, mover: Option<Name>, out: &mut Vec<Outcome>) {
         let limit = self.limit();
         let said = &self.state.announced;
         let changed = limit != said.limit;
         let named = mover
-            .filter(|_| changed)
+            .filter(|_| limit > said.limit)
             .and_then(|name| self.all().find(|(n, _, _)| **n == name))
             .or_else(|| self.binding());
         let (signal, reason) = match named {
@@ -423,7 +427,8 @@ impl Throttle {
         };
         let other = said.rule != reason.rule || said.signal != signal;
         let gone = said.signal.as_ref().is_some_and(|s| !self.levels.contains_key(s));
-        if !changed && !gone && !(limit == 0 && other) {
+        let stopped_otherwise = limit == 0 && other;
+        if !(changed || gone || stopped_otherwise) {
             return;
         }
         let (from, rule) = (said.limit, reason.rule);

@@ -56,8 +56,12 @@ impl Sight {
         }
     }
 
-    /// A valid sample came; `new` if it is another measurement than the last.
-    pub fn hit(&mut self, new: bool, now: BootInstant) {
+    /// A valid sample came; `new` if it is another measurement than the last. A silence breaks the run as a missed
+    /// poll does.
+    pub fn hit(&mut self, new: bool, levels: &SignalLevels, now: BootInstant) {
+        if self.silence(now) > levels.patience() {
+            self.streak = 0;
+        }
         self.last_valid = Some(now);
         self.misses = 0;
         self.last_miss = None;

@@ -9,9 +9,9 @@ pub(crate) fn duration(d: Duration) -> String {
     let (m, h) = (s / 60, s / 3600);
     match s {
         0..60 => format!("{s}s"),
-        60..600 if s % 60 != 0 => format!("{m}m{:02}s", s % 60),
+        60..600 if !s.is_multiple_of(60) => format!("{m}m{:02}s", s % 60),
         60..5400 if s != 3600 => format!("{m}m"),
-        5400..36_000 if m % 60 != 0 => format!("{h}h{:02}m", m % 60),
+        5400..36_000 if !m.is_multiple_of(60) => format!("{h}h{:02}m", m % 60),
         _ => format!("{h}h"),
     }
 }

@@ -202,7 +202,11 @@ impl World {
                     change.to <= (max_before / 2).max(self.before).max(1),
                     "at most half"
                 );
-                prop_assert!(self.night.throttle.start_gap(&self.night.tuning).is_some());
+                let paced = self.night.throttle.start_gap(&self.night.tuning).is_some();
+                prop_assert!(
+                    paced || running >= change.to,
+                    "paced until as much runs: {change:?} {running}"
+                );
             }
             Rule::Pause | Rule::Critical | Rule::Latch | Rule::Acknowledged => {
                 prop_assert_eq!(change.to, 0);

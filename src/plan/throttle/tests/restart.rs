@@ -15,7 +15,7 @@ fn stories() -> Vec<Story> {
         ("open", ThrottleState::Open, || Night::orders_at(5, 8)),
         ("cut", ThrottleState::Cut, || {
             let mut n = Night::orders_at(8, 8);
-            n.lag_for(77.7, secs(60));
+            n.lag_for(77.7, secs(120));
             n
         }),
         ("paused", ThrottleState::PausedAuto, || {
