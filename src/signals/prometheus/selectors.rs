@@ -313,6 +313,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(28),
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn no_text_makes_the_tokenizer_fail(text in "[-a-z(){}\\[\\]\"'`#@ ü\\\\,.0-9\n]{0,60}") {
             let _ = age_query(&text);
