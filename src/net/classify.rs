@@ -54,7 +54,7 @@ pub(super) fn classify(error: &reqwest::Error) -> Trouble {
     }
     if error.is_timeout() {
         let at = if error.is_connect() {
-            "no connection in time: firewall, VPN or a wrong port?"
+            "no connection in time: name server, firewall, VPN or a wrong port?"
         } else {
             "connected, and no answer in time"
         };

@@ -6,11 +6,13 @@
 
 use super::{
     classify::{Trouble, UNKNOWN_ISSUER, classify},
+    client::{ClientPlan, blocking},
     credentials::{Credentials, Fetched, Login},
     error::{AdapterError, Cause},
+    message::{About, Answer, Body, Request},
     proxy::{self, ProxyVars},
     tls,
-    words::{Redactor, words_of},
+    words::Redactor,
 };
 use crate::config::{HttpAuth, secret::SecretSource};
 use chrono::{DateTime, Utc};
@@ -18,7 +20,6 @@ use reqwest::{
     Client, Method, Response, StatusCode, Url,
     header::{self, HeaderMap},
 };
-use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -34,8 +35,6 @@ const ERROR_BODY_CAP: usize = 64 * 1024;
 const REDIRECTS: usize = 3;
 /// The longest time to connect; the endpoint's deadline, if that is shorter.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The longest that a server's `Retry-After` is believed.
-const RETRY_AFTER_CAP: Duration = Duration::from_secs(24 * 3600);
 /// How long the look at an untrusted certificate may take, and how long its result is used.
 const PROBE: Duration = Duration::from_secs(2);
 const PROBE_KEPT: Duration = Duration::from_secs(600);
@@ -99,191 +98,6 @@ impl EndpointSettings {
             surroundings: Surroundings::from_env(),
         }
     }
-}
-
-/// One request to an endpoint.
-#[derive(Debug, Clone)]
-pub struct Request {
-    method: Method,
-    path: String,
-    query: Vec<(String, String)>,
-    body: Body,
-    deadline: Option<Duration>,
-}
-
-#[derive(Debug, Clone)]
-enum Body {
-    None,
-    Form(Vec<(String, String)>),
-    Json(serde_json::Value),
-}
-
-impl Request {
-    /// A request of any method. `path` starts with a slash and comes after the path of the base url.
-    pub fn new(method: Method, path: &str) -> Self {
-        Self {
-            method,
-            path: path.to_owned(),
-            query: Vec::new(),
-            body: Body::None,
-            deadline: None,
-        }
-    }
-
-    /// A GET.
-    pub fn get(path: &str) -> Self {
-        Self::new(Method::GET, path)
-    }
-
-    /// A POST.
-    pub fn post(path: &str) -> Self {
-        Self::new(Method::POST, path)
-    }
-
-    /// Adds a parameter to the query.
-    #[must_use]
-    pub fn query(mut self, key: &str, value: &str) -> Self {
-        self.query.push((key.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Sends these fields as a form.
-    #[must_use]
-    pub fn form(mut self, fields: Vec<(String, String)>) -> Self {
-        self.body = Body::Form(fields);
-        self
-    }
-
-    /// Sends this document.
-    #[must_use]
-    pub fn json(mut self, document: serde_json::Value) -> Self {
-        self.body = Body::Json(document);
-        self
-    }
-
-    /// A shorter deadline than the endpoint's.
-    #[must_use]
-    pub const fn within(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-}
-
-/// An answer with any status, its body read.
-#[derive(Debug)]
-pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
-    /// The body, decompressed. Of a failure only the beginning.
-    pub body: Vec<u8>,
-    /// The headers.
-    pub headers: HeaderMap,
-    /// When the request was sent, on our wall clock.
-    pub sent_at: DateTime<Utc>,
-    /// From sending to the headers of the answer.
-    pub answered_after: Duration,
-    /// From the start, secrets included, to the last byte.
-    pub elapsed: Duration,
-    about: About,
-}
-
-/// What every error about an exchange says.
-#[derive(Debug, Clone)]
-struct About {
-    endpoint: String,
-    tried: String,
-    proxy: Option<String>,
-    redactor: Redactor,
-}
-
-impl About {
-    fn error(&self, elapsed: Duration, trouble: &Trouble) -> AdapterError {
-        let mut detail = self.redactor.redact(&trouble.detail);
-        if let Some(proxy) = &self.proxy {
-            detail.push_str(&format!(" (through the proxy {proxy})"));
-        }
-        AdapterError::new(&self.endpoint, &self.tried, elapsed, trouble.cause, &detail)
-    }
-}
-
-impl Answer {
-    /// The server's clock when it answered, to a second; `None` if it does not tell.
-    pub fn date(&self) -> Option<DateTime<Utc>> {
-        http_date(self.headers.get(header::DATE)?.to_str().ok()?)
-    }
-
-    /// An error about this answer, in its endpoint's name. `detail` is redacted and cleaned.
-    pub fn error(&self, cause: Cause, detail: &str) -> AdapterError {
-        let mut error = self.about.error(self.elapsed, &Trouble::new(cause, detail));
-        error.retry_after = self.retry_after();
-        error
-    }
-
-    /// Text of this answer, redacted, cleaned, on one line and cut.
-    pub fn words(&self, text: &str, max: usize) -> String {
-        crate::domain::text::one_line(&self.about.redactor.redact(text), max)
-    }
-
-    /// This answer, if it is a success.
-    ///
-    /// # Errors
-    /// The cause of the status, with the server's words.
-    pub fn into_success(self) -> Result<Self, AdapterError> {
-        if (200..300).contains(&self.status) {
-            return Ok(self);
-        }
-        let words = words_of(&self.body);
-        let words = if words.is_empty() {
-            "no words".to_owned()
-        } else {
-            words
-        };
-        let cause = Cause::of_status(self.status).unwrap_or(Cause::NotUnderstood);
-        Err(self.error(cause, &format!("{}: {words}", self.status)))
-    }
-
-    /// The body as a JSON document.
-    ///
-    /// # Errors
-    /// *Not understood*, with what was there instead.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, AdapterError> {
-        serde_json::from_slice(&self.body).map_err(|why| {
-            let body = String::from_utf8_lossy(&self.body);
-            let detail = if body.trim().is_empty() {
-                format!("{} with an empty body", self.status)
-            } else if serde_json::from_str::<serde::de::IgnoredAny>(&body).is_ok() {
-                format!("{} with JSON of another shape: {why}", self.status)
-            } else {
-                let kind = self
-                    .headers
-                    .get(header::CONTENT_TYPE)
-                    .and_then(|v| v.to_str().ok());
-                let kind = kind.unwrap_or("an unnamed type");
-                format!(
-                    "{} with {kind}, which is no JSON: {}",
-                    self.status,
-                    words_of(&self.body)
-                )
-            };
-            self.error(Cause::NotUnderstood, &detail)
-        })
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-        let wait = match value.parse::<u64>() {
-            Ok(seconds) => Duration::from_secs(seconds),
-            Err(_) => {
-                let now = self.date().unwrap_or_else(Utc::now);
-                (http_date(value)? - now).to_std().unwrap_or_default()
-            }
-        };
-        Some(wait.min(RETRY_AFTER_CAP))
-    }
-}
-
-fn http_date(text: &str) -> Option<DateTime<Utc>> {
-    DateTime::parse_from_rfc2822(text.trim()).ok().map(|t| t.to_utc())
 }
 
 /// A base url with credentials, trust and deadline. Cheap to share; one for each configured endpoint.
@@ -394,7 +208,9 @@ impl Endpoint {
                 ),
             ),
         };
-        self.forget_client();
+        if trouble.cause != Cause::Local {
+            self.forget_client();
+        }
         Err(about.error(elapsed, &trouble))
     }
 
@@ -443,7 +259,8 @@ impl Endpoint {
             proxy: self.proxy.clone(),
             ca_file: self.ca_file.clone(),
             ssl_cert_file: self.ssl_cert_file.clone(),
-            connect: CONNECT.min(self.deadline),
+            // A little before the deadline, so that the error can tell *no connection* from *no answer*.
+            connect: CONNECT.min(self.deadline.mul_f32(0.8)),
             verify,
         }
     }
@@ -504,65 +321,6 @@ fn shown(url: &Url) -> String {
         url.host_str().unwrap_or(""),
         url.path()
     )
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Trouble> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|e| Trouble::new(Cause::Local, e.to_string()))
-}
-
-/// Everything that a client is built from.
-struct ClientPlan {
-    encrypted: bool,
-    proxy: Option<Url>,
-    ca_file: Option<PathBuf>,
-    ssl_cert_file: Option<PathBuf>,
-    connect: Duration,
-    verify: bool,
-}
-
-impl ClientPlan {
-    fn build(self) -> Result<Client, Trouble> {
-        let local = |why: String| Trouble::new(Cause::Local, why);
-        let mut builder = Client::builder()
-            .user_agent(concat!("backfill/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .no_proxy()
-            .connect_timeout(self.connect)
-            .tcp_keepalive(Duration::from_secs(15))
-            .pool_max_idle_per_host(2);
-        if let Some(proxy) = &self.proxy {
-            let proxy = reqwest::Proxy::all(proxy.as_str())
-                .map_err(|e| local(format!("proxy: {}", e.without_url())))?;
-            builder = builder.proxy(proxy);
-        }
-        if !self.encrypted {
-            // A machine without any certificate store can still speak plain HTTP.
-            builder = builder.tls_certs_only([]);
-        } else if self.verify {
-            let mut extra = Vec::new();
-            for (option, path) in [("ca_file", &self.ca_file), ("SSL_CERT_FILE", &self.ssl_cert_file)] {
-                if let Some(path) = path {
-                    extra.extend(tls::certificates_of(option, path).map_err(local)?);
-                }
-            }
-            builder = builder.tls_certs_merge(extra);
-        } else {
-            builder = builder.tls_danger_accept_invalid_certs(true).tls_info(true);
-        }
-        builder.build().map_err(|e| {
-            let trouble = classify(&e);
-            Trouble::new(
-                Cause::Tls,
-                format!(
-                    "{}; install the system's certificates, or set ca_file",
-                    trouble.detail
-                ),
-            )
-        })
-    }
 }
 
 /// How far an exchange came: for the words of a time-out, and for redaction.
@@ -645,7 +403,7 @@ impl Exchange<'_> {
         };
         let call = call.build().map_err(|e| classify(&e))?;
         self.note(|p| {
-            p.stage = "waiting for the answer";
+            p.stage = "waiting for an answer";
             // Basic credentials travel encoded; a server may repeat that form too.
             if let Some(Ok(sent)) = call.headers().get(header::AUTHORIZATION).map(|v| v.to_str()) {
                 p.redactor
@@ -715,8 +473,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Where an answer sends us, if it does. Only to the same host is followed, with the same method and credentials, and
-/// never from `https` to `http`; anything else is most often a login page.
+/// Where an answer sends us, if it does. Only to the same origin is followed, with the same method and credentials.
+/// Anything else is most often a login page, or a url that was written with `http` for `https`.
 fn redirect_of(raw: &RawAnswer, from: &Url, method: &Method) -> Result<Option<Url>, Trouble> {
     if !matches!(raw.status, 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -728,11 +486,9 @@ fn redirect_of(raw: &RawAnswer, from: &Url, method: &Method) -> Result<Option<Ur
             format!("{} without a place to go", raw.status),
         ));
     };
-    let same_host = target.host_str() == from.host_str();
-    let same_origin = same_host && target.scheme() == from.scheme() && target.port() == from.port();
-    let upgrade = same_host && from.scheme() == "http" && target.scheme() == "https";
+    let same_origin = target.origin() == from.origin();
     let same_method = raw.status != 303 || method.is_safe();
-    if (same_origin || upgrade) && same_method {
+    if same_origin && same_method {
         return Ok(Some(target));
     }
     Err(Trouble::new(

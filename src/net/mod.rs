@@ -4,12 +4,15 @@
 //! and every failure as an [`AdapterError`] with a cause and the other side's own words, without secrets.
 
 mod classify;
+mod client;
 mod credentials;
 pub mod error;
 pub mod http;
+mod message;
 pub mod proxy;
 mod tls;
 mod words;
 
 pub use error::{AdapterError, Cause};
-pub use http::{Answer, Endpoint, EndpointSettings, Request, Surroundings};
+pub use http::{Endpoint, EndpointSettings, Surroundings};
+pub use message::{Answer, Request};
