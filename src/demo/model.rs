@@ -72,7 +72,7 @@ impl World {
     pub fn lively() -> Self {
         let incident = |from, lasts, factor| Incident { from, lasts, factor };
         Self {
-            incidents: vec![incident(110.0, 15.0, 0.4), incident(410.0, 20.0, 0.7)],
+            incidents: vec![incident(90.0, 15.0, 0.4), incident(410.0, 20.0, 0.7)],
             ..Self::calm()
         }
     }
@@ -243,10 +243,10 @@ mod tests {
     #[test]
     fn an_incident_alone_makes_lag_that_drains_afterwards() {
         let at = |seconds| lag_after(World::lively(), 0.0, seconds, 0, 1);
-        assert!(at(109.0) < 1.0);
-        assert!(at(125.0) > 60_000.0, "{}", at(125.0));
-        assert!(at(125.0) < 150_000.0, "{}", at(125.0));
-        assert!(at(160.0) < 1.0, "{}", at(160.0));
+        assert!(at(89.0) < 1.0);
+        assert!(at(105.0) > 60_000.0, "{}", at(105.0));
+        assert!(at(105.0) < 150_000.0, "{}", at(105.0));
+        assert!(at(145.0) < 1.0, "{}", at(145.0));
     }
 
     #[test]
