@@ -146,6 +146,8 @@ pub enum Ask {
     Rerun(Vec<ChunkId>, bool),
     /// Skip days.
     Skip(Vec<ChunkId>),
+    /// Let held days start again.
+    Release(Vec<ChunkId>),
     /// Stop running attempts.
     Stop(Vec<ChunkId>),
     /// End the human pause.
