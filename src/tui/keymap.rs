@@ -260,38 +260,39 @@ pub fn key_of(id: Id, place: Place) -> &'static str {
     here.and_then(|(_, keys)| keys.first()).copied().unwrap_or("")
 }
 
-/// A key with its verb, for the keys row.
+/// One row of the help.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyHint {
-    /// `hjkl`, `p`, `enter`.
-    pub key: &'static str,
-    /// One or two words.
-    pub verb: &'static str,
+pub struct HelpRow {
+    /// The keys, as they are written: `p`, `ctrl-r`.
+    pub keys: String,
+    /// What they do, in one sentence.
+    pub verb: String,
+    /// Why they do nothing here and now; `None` when they work.
+    pub why_not: Option<String>,
 }
 
-/// One line of help or of the palette.
+/// One row of the palette.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Kebab-case name.
+pub struct PaletteRow {
+    /// The action's name, as it can be typed: `rerun-failed`.
     pub name: String,
-    /// All its keys here, as text; may be empty.
+    /// Its keys, empty if it has none.
     pub keys: String,
     /// What it does, in one sentence.
-    pub about: String,
-    /// Why it does nothing right now.
-    pub disabled: Option<String>,
+    pub verb: String,
+    /// Why it does nothing here and now.
+    pub why_not: Option<String>,
 }
 
 /// What the screen says about keys, made from the table of actions for the place where the operator is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// The keys row, most important first, `: command` and `? help` last.
-    pub keys: Vec<KeyHint>,
-    /// Help of the place below the help layer: what works first, then what does not, with the reason. Only filled
-    /// while help is open.
-    pub help: Vec<Entry>,
+    /// The keys row: keys and verb, the most important first; `: command` and `? help` are last and stay longest.
+    pub keys: Vec<(String, String)>,
+    /// Help of the place below the help layer, what works first. Only filled while help is open.
+    pub help: Vec<HelpRow>,
     /// The palette's rows for the text typed so far, best first. Only filled while the palette is open.
-    pub palette: Vec<Entry>,
+    pub palette: Vec<PaletteRow>,
 }
 
 /// The most items of the keys row.
@@ -309,7 +310,7 @@ pub fn hints(app: &App, feed: &Feed) -> Hints {
         Some(Layer::Palette(text, _)) => {
             hints.palette = super::update::palette::rows(app, feed, text)
                 .into_iter()
-                .map(|row| row.entry)
+                .map(|row| row.shown)
                 .collect();
         }
         _ => {}
@@ -317,8 +318,8 @@ pub fn hints(app: &App, feed: &Feed) -> Hints {
     hints
 }
 
-fn keys_row(app: &App, feed: &Feed, place: Place) -> Vec<KeyHint> {
-    let mut row: Vec<(u8, KeyHint)> = ACTIONS
+fn keys_row(app: &App, feed: &Feed, place: Place) -> Vec<(String, String)> {
+    let mut row: Vec<(u8, (String, String))> = ACTIONS
         .iter()
         .filter_map(|a| {
             let (rank, keys) = a.foot?;
@@ -329,8 +330,7 @@ fn keys_row(app: &App, feed: &Feed, place: Place) -> Vec<KeyHint> {
             } else {
                 keys
             };
-            let verb = foot_verb(a, app, feed);
-            ready.then_some((rank, KeyHint { key: keys, verb }))
+            ready.then(|| (rank, (keys.to_owned(), foot_verb(a, app, feed).to_owned())))
         })
         .collect();
     row.sort_by_key(|(rank, _)| *rank);
@@ -343,30 +343,26 @@ fn keys_row(app: &App, feed: &Feed, place: Place) -> Vec<KeyHint> {
 /// Items of the keys row from this rank on are never cut.
 pub(super) const LAST: u8 = 90;
 
-fn help(app: &App, feed: &Feed, place: Place) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = ACTIONS
+fn help(app: &App, feed: &Feed, place: Place) -> Vec<HelpRow> {
+    let mut rows: Vec<HelpRow> = ACTIONS
         .iter()
         .filter_map(|a| {
             let (_, keys) = a.keys.iter().find(|(places, _)| places & place.bit() != 0)?;
-            entry(a, keys.join(" "), app, feed)
+            Some(HelpRow {
+                keys: keys.join(" "),
+                verb: a.about.to_owned(),
+                why_not: why_not(a, app, feed)?,
+            })
         })
         .collect();
-    entries.sort_by_key(|e| e.disabled.is_some());
-    entries
+    rows.sort_by_key(|row| row.why_not.is_some());
+    rows
 }
 
-/// A line about an action; `None` where read-only took it away.
-pub(super) fn entry(action: &Action, keys: String, app: &App, feed: &Feed) -> Option<Entry> {
+/// Why an action does nothing now, if it does nothing; `None` where read-only took it away altogether.
+pub(super) fn why_not(action: &Action, app: &App, feed: &Feed) -> Option<Option<String>> {
     let availability = availability(action, app, feed);
-    if availability.is_hidden() {
-        return None;
-    }
-    Some(Entry {
-        name: action.name.to_owned(),
-        keys,
-        about: action.about.to_owned(),
-        disabled: availability.reason(),
-    })
+    (!availability.is_hidden()).then(|| availability.reason())
 }
 
 /// Whether holding the key down may act again: movement and scrolling, never anything with a class.

@@ -5,6 +5,8 @@ mod guard;
 mod input;
 mod output;
 pub mod plain;
+#[cfg(debug_assertions)]
+pub mod probe;
 pub mod run;
 mod signals;
 mod watchdog;

@@ -37,11 +37,7 @@ pub fn draw(frame: &mut Frame<'_>, feed: &Feed, app: &App, hints: &Hints, now: T
         .map(|(text, _)| clean(text))
         .unwrap_or_default();
     put(frame, area.height.saturating_sub(2), toast);
-    let keys: Vec<String> = hints
-        .keys
-        .iter()
-        .map(|h| format!("{} {}", h.key, h.verb))
-        .collect();
+    let keys: Vec<String> = hints.keys.iter().map(|h| format!("{} {}", h.0, h.1)).collect();
     put(frame, area.height.saturating_sub(1), keys.join("  "));
 }
 
@@ -125,13 +121,13 @@ fn layer_lines(layer: &Layer, feed: &Feed, app: &App, hints: &Hints) -> Vec<Stri
         }
         Layer::Help(at) => {
             let lines = hints.help.iter().skip(*at);
-            let line = |e: &crate::tui::keymap::Entry| {
+            let line = |e: &crate::tui::keymap::HelpRow| {
                 let off = e
-                    .disabled
+                    .why_not
                     .as_ref()
                     .map(|why| format!("  ({why})"))
                     .unwrap_or_default();
-                format!("{:12} {}{off}", e.keys, e.about)
+                format!("{:12} {}{off}", e.keys, e.verb)
             };
             std::iter::once("[help]".to_owned())
                 .chain(lines.map(line))
@@ -144,8 +140,8 @@ fn layer_lines(layer: &Layer, feed: &Feed, app: &App, hints: &Hints) -> Vec<Stri
                 .enumerate()
                 .skip(at.saturating_sub(5))
                 .take(8);
-            let row = |(i, e): (usize, &crate::tui::keymap::Entry)| {
-                format!("{} {}  {}", if i == *at { ">" } else { " " }, e.name, e.about)
+            let row = |(i, e): (usize, &crate::tui::keymap::PaletteRow)| {
+                format!("{} {}  {}", if i == *at { ">" } else { " " }, e.name, e.verb)
             };
             std::iter::once(format!("[command] {text}"))
                 .chain(rows.map(row))

@@ -2,7 +2,11 @@
 
 use super::{Machine, select};
 use crate::{
-    domain::{Time, ids::ChunkId, state::Backfill},
+    domain::{
+        Time,
+        ids::ChunkId,
+        state::{Backfill, ChunkState},
+    },
     tui::{
         action::Id,
         model::{Feed, Zoom},
@@ -152,11 +156,14 @@ pub fn next_match(machine: &mut Machine, feed: &Feed, back: bool, now: Time) {
     let filter = machine.app.filter.clone();
     let fits = |i: usize| {
         let chunk = &backfill.chunks[i];
-        if filter.is_empty() {
-            select::is_bad(chunk.state)
-        } else {
-            select::matches(backfill, chunk.id, &filter)
-        }
+        // Never to a day that only-bad or the filter keeps off the screen.
+        let shown =
+            !machine.app.only_bad || matches!(chunk.state, ChunkState::Failed | ChunkState::Quarantined);
+        shown
+            && match filter.is_empty() {
+                true => select::is_bad(chunk.state),
+                false => select::matches(backfill, chunk.id, &filter),
+            }
     };
     let all = backfill.chunks.len();
     let cursor = machine.app.cursor.or(machine.lost);

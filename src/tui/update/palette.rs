@@ -5,7 +5,7 @@ use crate::{
     domain::ids::{BackfillId, ChunkId},
     tui::{
         action::{ACTIONS, Action, Id},
-        keymap::{Entry, Place, entry},
+        keymap::{PaletteRow, Place, why_not},
         model::{App, Feed},
     },
 };
@@ -27,7 +27,7 @@ pub struct Row {
     /// What it does.
     pub what: Pick,
     /// What is shown.
-    pub entry: Entry,
+    pub shown: PaletteRow,
 }
 
 /// The rows for the text typed so far, best first: the whole name or key, then beginnings, then letters in order.
@@ -46,9 +46,15 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
             true => Some(0),
             false => rank(action.name, &text).or_else(|| about(action.about, &text)),
         };
-        if let Some((rank, entry)) = rank.zip(entry(action, keys, app, feed)) {
+        if let Some((rank, why_not)) = rank.zip(why_not(action, app, feed)) {
+            let shown = PaletteRow {
+                name: action.name.to_owned(),
+                keys,
+                verb: action.about.to_owned(),
+                why_not,
+            };
             let what = Pick::Action(action.id);
-            ranked.push((entry.disabled.is_some(), rank, Row { what, entry }));
+            ranked.push((shown.why_not.is_some(), rank, Row { what, shown }));
         }
     }
     for backfill in feed
@@ -59,14 +65,14 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
     {
         let name = format!("show {}", backfill.id);
         if let Some(rank) = rank(&name, &text) {
-            let entry = Entry {
+            let shown = PaletteRow {
                 name,
                 keys: String::new(),
-                about: format!("{}, {} chunks", backfill.state().word(), backfill.chunks.len()),
-                disabled: None,
+                verb: format!("{}, {} chunks", backfill.state().word(), backfill.chunks.len()),
+                why_not: None,
             };
             let what = Pick::Show(backfill.id.clone());
-            ranked.push((false, rank, Row { what, entry }));
+            ranked.push((false, rank, Row { what, shown }));
         }
     }
     ranked.sort_by_key(|(disabled, rank, _)| (*disabled, *rank));
@@ -95,11 +101,11 @@ fn date(app: &App, feed: &Feed, text: &str) -> Option<Row> {
     let day = cursor::find_date(backfill, text).ok()?;
     Some(Row {
         what: Pick::Date(day),
-        entry: Entry {
+        shown: PaletteRow {
             name: format!("g {day}"),
             keys: "g".to_owned(),
-            about: format!("goes to {day} ({})", backfill.spec.timezone),
-            disabled: None,
+            verb: format!("goes to {day} ({})", backfill.spec.timezone),
+            why_not: None,
         },
     })
 }
