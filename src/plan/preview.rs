@@ -23,6 +23,8 @@ pub enum Ask {
     Rerun(Vec<ChunkId>, bool),
     /// Skip days.
     Skip(Vec<ChunkId>),
+    /// Let held days start again.
+    Release(Vec<ChunkId>),
     /// Stop running attempts.
     Stop(Vec<ChunkId>),
     /// End the human pause.
@@ -80,7 +82,7 @@ pub struct Preview {
 impl Preview {
     /// Whether confirming it would do anything.
     pub fn is_empty(&self, ask: &Ask) -> bool {
-        matches!(ask, Ask::Rerun(..) | Ask::Skip(..) | Ask::Stop(..)) && self.will.is_empty()
+        matches!(ask, Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..)) && self.will.is_empty()
     }
 
     /// The chunks that it acts on.
@@ -115,6 +117,7 @@ pub fn make(backfill: &Backfill, ask: &Ask, now: Time) -> Preview {
     let mut preview = match ask {
         Ask::Rerun(chunks, only_failed) => rerun(backfill, chunks, *only_failed, now),
         Ask::Skip(chunks) => skip(backfill, chunks),
+        Ask::Release(chunks) => release(backfill, chunks),
         Ask::Stop(chunks) => stop(backfill, chunks, now),
         _ => whole(backfill, ask, now),
     };
@@ -131,6 +134,7 @@ pub fn payload(ask: &Ask, preview: &Preview, now: Time) -> Option<Payload> {
             digest: preview.digest.clone(),
         },
         Ask::Skip(_) => Payload::Skipped { chunks },
+        Ask::Release(_) => Payload::HoldReleased { chunks },
         Ask::Stop(_) => Payload::StopRequested { chunks },
         Ask::Resume => Payload::Resumed {},
         Ask::Cap(cap) => Payload::CapSet { cap: *cap },
@@ -215,6 +219,34 @@ fn skip(backfill: &Backfill, asked: &[ChunkId]) -> Preview {
     preview.will = will;
     preview.will_not = will_not;
     preview
+}
+
+fn release(backfill: &Backfill, asked: &[ChunkId]) -> Preview {
+    let (will, will_not) = split(backfill, asked, |chunk| match chunk.state {
+        ChunkState::Held => Ok(()),
+        state => Err(format!("{}, not held", state.word())),
+    });
+    let title = format!("Release {} {}", will.len(), units(&backfill.spec, will.len()));
+    let mut preview = empty(
+        title,
+        2,
+        format!("backfill release {} {}", backfill.spec.name, days(asked)),
+    );
+    preview.facts = run_words(backfill, &will);
+    preview.will = will;
+    preview.will_not = will_not;
+    preview
+}
+
+/// What releasing leads to.
+fn run_words(backfill: &Backfill, will: &[PreviewChunk]) -> Vec<(&'static str, String)> {
+    vec![
+        (
+            "effect",
+            format!("{} may start in their order again", units(&backfill.spec, will.len())),
+        ),
+        ("undo", "hold them again: b".to_owned()),
+    ]
 }
 
 fn stop(backfill: &Backfill, asked: &[ChunkId], now: Time) -> Preview {
