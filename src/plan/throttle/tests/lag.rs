@@ -287,6 +287,33 @@ fn nothing_grows_while_held_from_above() {
     assert_eq!((night.limit(), night.told.len()), (3, 0));
 }
 
+#[test]
+fn while_a_human_holds_lag_over_soft_cuts_nothing_but_hard_still_pauses() {
+    let mut night = Night::orders_at(6, 8);
+    night.load.held_above = true;
+    night.lag_for(100.0, secs(900));
+    assert_eq!((night.limit(), night.told.len()), (6, 0));
+    night.lag_for(200.0, secs(30));
+    assert_eq!(night.state(), ThrottleState::PausedAuto);
+    night.load.held_above = false;
+    night.lag(10.0);
+    assert_eq!(night.limit(), 0, "nothing starts in the moment of the release");
+}
+
+#[test]
+fn a_pause_lasts_two_minutes_at_least_however_short_the_hold_is() {
+    let mut night = Night::orders_at(6, 8);
+    night.tuning.resume_hold = secs(1);
+    night.tuning.ewma = secs(1);
+    night.lag(200.0);
+    night.lag(200.0);
+    night.tuning.slope_window = secs(60);
+    night.lag_for(1.0, secs(105));
+    assert_eq!(night.limit(), 0);
+    night.lag_for(1.0, secs(120));
+    assert_eq!(night.limit(), 3);
+}
+
 /// Case B31: after any resume the limit begins at half and starts are paced.
 #[test]
 fn a_resume_by_the_signal_begins_at_half_with_paced_starts_until_the_former_limit_runs() {
