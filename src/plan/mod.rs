@@ -3,6 +3,7 @@
 pub mod breaker;
 pub mod decide;
 pub mod edge;
+pub mod eta;
 pub mod overlap;
 pub mod preview;
 pub mod retry;
