@@ -255,7 +255,10 @@ impl Endpoint {
 
     fn plan(&self, verify: bool) -> ClientPlan {
         ClientPlan {
-            encrypted: self.base.scheme() == "https",
+            encrypted: [Some(&self.base), self.proxy.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|u| u.scheme() == "https"),
             proxy: self.proxy.clone(),
             ca_file: self.ca_file.clone(),
             ssl_cert_file: self.ssl_cert_file.clone(),

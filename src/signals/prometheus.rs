@@ -277,8 +277,9 @@ impl Parts {
             Ok(number) => number,
             Err(reading) => return reading,
         };
-        // A sum is as old as its oldest part.
-        let Some(measured) = self.times.iter().copied().reduce(f64::min) else {
+        // A sum is as old as its oldest part; one that is not known makes all of it unknown.
+        let oldest = |a: f64, b: f64| if b < a || b.is_nan() { b } else { a };
+        let Some(measured) = self.times.iter().copied().reduce(oldest) else {
             return no_sample(
                 NoSample::Missing,
                 "a number without any sample behind it: its series are gone (does the query end in `or vector(0)`?)",
