@@ -50,7 +50,7 @@ pub fn check_attempt(path: &Path, attempt: &AttemptId, epoch: u64) -> Result<(),
 mod tests {
     use super::*;
 
-    fn journal(dir: &Path, epoch: u64) -> (std::path::PathBuf, Connection) {
+    fn journal(dir: &Path, epoch: i64) -> (std::path::PathBuf, Connection) {
         let path = dir.join("journal.sqlite");
         let db = Connection::open(&path).unwrap();
         db.execute_batch(

@@ -14,7 +14,7 @@ pub fn environment(
     order: &RunOrder,
     ours: &BTreeMap<OsString, OsString>,
     backfill: BTreeMap<String, String>,
-) -> BTreeMap<OsString, OsString> {
+) -> Vec<(OsString, OsString)> {
     let passed = |name: &OsStr| {
         name.to_str().is_some_and(|name| {
             ALWAYS.contains(&name) || name.starts_with("LC_") || order.spec.env_pass.iter().any(|n| n == name)
@@ -28,5 +28,5 @@ pub fn environment(
     let set = |(name, value): (&String, &String)| (OsString::from(name), OsString::from(value));
     all.extend(order.spec.env.iter().map(set));
     all.extend(backfill.iter().map(set));
-    all
+    all.into_iter().collect()
 }

@@ -14,7 +14,7 @@ pub struct ShimOrder {
     /// The folder to run in, absolute.
     pub cwd: OsString,
     /// The whole environment of the command but for the secrets.
-    pub environment: BTreeMap<OsString, OsString>,
+    pub environment: Vec<(OsString, OsString)>,
     /// Secret variables.
     pub secrets: BTreeMap<String, String>,
     /// Memory limit in bytes.
