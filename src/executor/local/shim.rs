@@ -264,7 +264,7 @@ fn spawn(log: File, order: &ShimOrder) -> Result<(PipeWriter, Pid, Receiver<LogE
         .arg(std::process::id().to_string())
         .args(&order.command)
         .env_clear()
-        .envs(order.environment.iter().map(|(n, v)| (n, v)))
+        .envs(order.environment.iter().map(|(name, value)| (name, value)))
         .envs(&order.secrets)
         .current_dir(&order.cwd)
         .process_group(0)
