@@ -76,7 +76,14 @@ pub enum Command {
     /// cancelled, 2 usage or configuration, 5 already supervised.
     Run {
         /// The backfill.
-        name: String,
+        #[arg(required_unless_present = "detached")]
+        name: Option<String>,
+        /// For screens: a session of its own; without NAME everything that was started and has not ended.
+        #[arg(long, hide = true)]
+        detached: bool,
+        /// End when this process has ended.
+        #[arg(long, value_name = "PID", hide = true)]
+        while_pid: Option<i32>,
         /// Start a new order although the last one of this name has ended.
         #[arg(long)]
         again: bool,

@@ -1,6 +1,7 @@
 //! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
 
 pub mod breaker;
+pub mod consent;
 pub mod decide;
 pub mod edge;
 pub mod eta;

@@ -32,6 +32,8 @@ use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 pub enum Until {
     /// This backfill has ended.
     Ends(BackfillId),
+    /// Everything that was started has ended.
+    AllEnded,
     /// Somebody says so: `stop`, TERM, or the demo's end.
     Told,
 }
@@ -325,6 +327,10 @@ impl Loop {
         match &self.until {
             Until::Ends(id) => {
                 let over = self.state.backfills.get(id).is_none_or(|b| b.state().is_final());
+                over.then_some(Ended::BackfillEnded)
+            }
+            Until::AllEnded => {
+                let over = self.state.backfills.values().all(|b| b.state().is_final());
                 over.then_some(Ended::BackfillEnded)
             }
             Until::Told => None,

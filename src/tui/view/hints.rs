@@ -1,0 +1,47 @@
+//! What the action table tells the screen about keys. The screen draws it and decides nothing.
+
+/// One row of the help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelpRow {
+    /// The keys, as they are written: `p`, `ctrl-r`, `h j k l`.
+    pub keys: String,
+    /// What they do.
+    pub verb: String,
+    /// Why they do nothing here and now; `None` when they work.
+    pub why_not: Option<String>,
+}
+
+/// One row of the palette.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaletteRow {
+    /// The action's name, as it can be typed: `rerun-failed`.
+    pub name: String,
+    /// Its keys, empty if it has none.
+    pub keys: String,
+    /// What it does.
+    pub verb: String,
+    /// Why it does nothing here and now.
+    pub why_not: Option<String>,
+}
+
+/// Keys and verbs for the place that has the keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// For the keys row: key and verb, the most important first; the last two stay longest.
+    pub keys: Vec<(String, String)>,
+    /// For the help, those that work first.
+    pub help: Vec<HelpRow>,
+    /// For the palette, already filtered by its text.
+    pub palette: Vec<PaletteRow>,
+}
+
+impl Hints {
+    /// The key of the action whose verb begins with these words.
+    pub fn key(&self, verb: &str) -> Option<&str> {
+        let keys = self.keys.iter().map(|(key, v)| (key, v));
+        let help = self.help.iter().map(|row| (&row.keys, &row.verb));
+        keys.chain(help)
+            .find(|(_, v)| v.starts_with(verb))
+            .map(|(key, _)| key.as_str())
+    }
+}
