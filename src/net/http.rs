@@ -208,7 +208,8 @@ impl Endpoint {
                 ),
             ),
         };
-        if trouble.cause != Cause::Local {
+        // Where nothing was connected there is nothing to forget, and new trust is expensive to read.
+        if !matches!(trouble.cause, Cause::Local | Cause::Refused | Cause::Dns) {
             self.forget_client();
         }
         Err(about.error(elapsed, &trouble))
