@@ -183,6 +183,59 @@ async fn an_order_of_an_earlier_epoch_or_of_a_withdrawn_attempt_starts_nothing()
     assert_eq!(runs(&machine), 0);
 }
 
+/// Case B04: *never ran* is the last word about everything that was sent before, also when it is still on its way.
+#[tokio::test]
+async fn a_shim_that_comes_after_its_attempt_was_found_never_to_have_run_starts_nothing() {
+    let mut machine = Machine::new();
+    let order = machine.script(RAN);
+    let (late, folder) = (
+        machine.executor.clone(),
+        machine.path(&format!("state/attempts/{}", order.attempt)),
+    );
+    // The claim is held while the late shim arrives; it is let go after the verdict.
+    fs::create_dir_all(&folder).unwrap();
+    let holder = fs::File::create(folder.join("claim")).unwrap();
+    holder.try_lock().unwrap();
+    let sent = tokio::spawn({
+        let order = order.clone();
+        async move { late.submit(order).await }
+    });
+    until("the shim waits", || shims(&order) == 1).await;
+    assert!(!sent.is_finished());
+    // What the verdict writes, while the claim is in the same hands.
+    let boot = backfill::host::boot_id();
+    let now = backfill::host::boot_now();
+    fs::write(
+        folder.join("fence"),
+        format!("{{\"boot\":\"{boot}\",\"at\":{}}}", now.0),
+    )
+    .unwrap();
+    drop(holder);
+    let answer = sent.await.unwrap();
+    let SubmitAnswer::NotWanted { why } = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(why.contains("never to have run"));
+    assert_eq!(runs(&machine), 0);
+    assert_eq!(machine.probe(&order).await, Probe::NeverRan);
+    assert_eq!(
+        machine.run(&order).await.result,
+        Ok(()),
+        "and the next order of the same attempt runs"
+    );
+    assert_eq!(runs(&machine), 1);
+}
+
+fn shims(order: &RunOrder) -> usize {
+    let listed = Command::new("ps").args(["-eo", "args", "-ww"]).output().unwrap();
+    let wanted = format!("__shim {} ", order.attempt);
+    let dir = order.spec.cwd.clone();
+    String::from_utf8_lossy(&listed.stdout)
+        .lines()
+        .filter(|l| l.contains(&wanted) && l.contains(&dir))
+        .count()
+}
+
 /// Case B04: a shim of an earlier supervisor that sleeps between its claim and its answer is waited for; the new
 /// one's order runs once it let go.
 #[tokio::test]
