@@ -24,7 +24,7 @@ pub fn svg(buf: &Buffer, look: &Look) -> String {
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
-         font-family=\"JetBrains Mono,DejaVu Sans Mono,Menlo,Consolas,monospace\" font-size=\"16\">\n\
+         font-family=\"JetBrains Mono,DejaVu Sans Mono,Menlo,Consolas,monospace\" font-size=\"16.6\">\n\
          <rect width=\"{w}\" height=\"{h}\" fill=\"{ground}\"/>\n"
     );
     for y in 0..area.height {
@@ -48,7 +48,11 @@ impl Paint {
         let token = |t: Token| look.theme.tokens[t as usize].rgb;
         let own = matches!(look.level, super::theme::Level::X256 | super::theme::Level::True);
         Self {
-            fg: if own { token(Token::Text) } else { (0xd4, 0xd4, 0xd4) },
+            fg: if own {
+                token(Token::Text)
+            } else {
+                (0xd4, 0xd4, 0xd4)
+            },
             bg: if own { token(Token::Bg) } else { (0, 0, 0) },
             bold: false,
             underlined: false,
@@ -115,7 +119,14 @@ fn row(out: &mut String, buf: &Buffer, look: &Look, y: u16) {
         let paint = cells[x].1;
         let run = cells[x..].iter().take_while(|(_, p)| p.bg == paint.bg).count();
         if paint.bg != ground {
-            rect(out, f64::from(left(x)), f64::from(top), f64::from(run as u16 * WIDE), f64::from(HIGH), paint.bg);
+            rect(
+                out,
+                f64::from(left(x)),
+                f64::from(top),
+                f64::from(run as u16 * WIDE),
+                f64::from(HIGH),
+                paint.bg,
+            );
         }
         x += run;
     }
@@ -129,7 +140,11 @@ fn row(out: &mut String, buf: &Buffer, look: &Look, y: u16) {
         }
         let is_text = |s: &str, p: Paint| {
             let c = s.chars().next().unwrap_or(' ');
-            p.fg == paint.fg && p.bold == paint.bold && p.underlined == paint.underlined && c != ' ' && !is_shape(c)
+            p.fg == paint.fg
+                && p.bold == paint.bold
+                && p.underlined == paint.underlined
+                && c != ' '
+                && !is_shape(c)
         };
         let run = cells[x..].iter().take_while(|(s, p)| is_text(s, *p)).count();
         if run > 0 {
@@ -145,9 +160,15 @@ fn left(x: usize) -> u16 {
 
 /// Each character at its own place: no font may move the columns.
 fn text(out: &mut String, cells: &[(&str, Paint)], x: u16, y: u16, paint: Paint) {
-    let places: Vec<String> = (0..cells.len()).map(|i| (x + i as u16 * WIDE).to_string()).collect();
+    let places: Vec<String> = (0..cells.len())
+        .map(|i| (x + i as u16 * WIDE).to_string())
+        .collect();
     let weight = if paint.bold { " font-weight=\"700\"" } else { "" };
-    let line = if paint.underlined { " text-decoration=\"underline\"" } else { "" };
+    let line = if paint.underlined {
+        " text-decoration=\"underline\""
+    } else {
+        ""
+    };
     let mut escaped = String::new();
     for (symbol, _) in cells {
         for c in symbol.chars() {
@@ -177,7 +198,10 @@ fn rect(out: &mut String, x: f64, y: f64, w: f64, h: f64, fill: Rgb) {
 }
 
 const fn is_shape(glyph: char) -> bool {
-    matches!(glyph, '▗' | '▖' | '▐' | '░' | '╌' | '▪' | '∙' | '\u{2800}'..='\u{28ff}')
+    matches!(
+        glyph,
+        '▗' | '▖' | '▐' | '░' | '╌' | '▪' | '∙' | '\u{2800}'..='\u{28ff}'
+    )
 }
 
 /// Draws a block or dot glyph as a shape; `false` if it is a letter.
@@ -197,7 +221,14 @@ fn shape(out: &mut String, glyph: char, x: u16, y: u16, fg: Rgb) -> bool {
             for i in 0..4 {
                 for j in 0..8 {
                     let shift = if j % 2 == 0 { 0.0 } else { 1.25 };
-                    rect(out, x + f64::from(i) * 2.5 + shift, y + f64::from(j) * 2.6, 1.0, 1.0, fg);
+                    rect(
+                        out,
+                        x + f64::from(i) * 2.5 + shift,
+                        y + f64::from(j) * 2.6,
+                        1.0,
+                        1.0,
+                        fg,
+                    );
                 }
             }
         }

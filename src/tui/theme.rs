@@ -154,7 +154,10 @@ impl Theme {
             return Err(ThemeError(format!("theme `{name}`")));
         }
         let theme = table(table(file, "themes")?, name)?;
-        let black = Colour { rgb: (0, 0, 0), x256: 16 };
+        let black = Colour {
+            rgb: (0, 0, 0),
+            x256: 16,
+        };
         let mut tokens = [black; 20];
         for (token, key) in Token::ALL {
             tokens[token as usize] = colour(theme, key)?;
@@ -181,7 +184,10 @@ fn colour(from: &toml::Table, key: &str) -> Result<Colour, ThemeError> {
     let wrong = || ThemeError(key.to_owned());
     let entry = from.get(key).and_then(|v| v.as_table()).ok_or_else(wrong)?;
     let hex = entry.get("hex").and_then(|v| v.as_str()).ok_or_else(wrong)?;
-    let x256 = entry.get("x256").and_then(toml::Value::as_integer).ok_or_else(wrong)?;
+    let x256 = entry
+        .get("x256")
+        .and_then(toml::Value::as_integer)
+        .ok_or_else(wrong)?;
     Ok(Colour {
         rgb: parse_hex(hex).ok_or_else(wrong)?,
         x256: u8::try_from(x256).map_err(|_| wrong())?,

@@ -7,7 +7,10 @@ use ChunkState as S;
 
 fn themes() -> Vec<Theme> {
     let file: toml::Table = toml::from_str(THEMES).unwrap();
-    Theme::NAMES.iter().map(|n| Theme::read(&file, n).unwrap()).collect()
+    Theme::NAMES
+        .iter()
+        .map(|n| Theme::read(&file, n).unwrap())
+        .collect()
 }
 
 fn ramp(theme: &str, name: &str) -> Vec<Colour> {
@@ -31,7 +34,11 @@ fn both(c: Colour) -> [(&'static str, Rgb); 2] {
 fn linear(c: Rgb) -> [f64; 3] {
     [c.0, c.1, c.2].map(|v| {
         let v = f64::from(v) / 255.0;
-        if v <= 0.04045 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
+        if v <= 0.04045 {
+            v / 12.92
+        } else {
+            ((v + 0.055) / 1.055).powf(2.4)
+        }
     })
 }
 
@@ -80,7 +87,13 @@ fn lab(c: Rgb, vision: &[[f64; 3]; 3]) -> [f64; 3] {
         0.2126729 * seen[0] + 0.7151522 * seen[1] + 0.0721750 * seen[2],
         (0.0193339 * seen[0] + 0.1191920 * seen[1] + 0.9503041 * seen[2]) / 1.08883,
     ];
-    let f = xyz.map(|t| if t > 216.0 / 24389.0 { t.cbrt() } else { (24389.0 / 27.0 * t + 16.0) / 116.0 });
+    let f = xyz.map(|t| {
+        if t > 216.0 / 24389.0 {
+            t.cbrt()
+        } else {
+            (24389.0 / 27.0 * t + 16.0) / 116.0
+        }
+    });
     [116.0 * f[1] - 16.0, 500.0 * (f[0] - f[1]), 200.0 * (f[1] - f[2])]
 }
 
@@ -90,7 +103,13 @@ fn ciede2000([l1, a1, b1]: [f64; 3], [l2, a2, b2]: [f64; 3]) -> f64 {
     let g = 0.5 * (1.0 - (c_bar.powi(7) / (c_bar.powi(7) + 25f64.powi(7))).sqrt());
     let (a1, a2) = (a1 * (1.0 + g), a2 * (1.0 + g));
     let (c1, c2) = (a1.hypot(b1), a2.hypot(b2));
-    let hue = |a: f64, b: f64| if a == 0.0 && b == 0.0 { 0.0 } else { b.atan2(a).to_degrees().rem_euclid(360.0) };
+    let hue = |a: f64, b: f64| {
+        if a == 0.0 && b == 0.0 {
+            0.0
+        } else {
+            b.atan2(a).to_degrees().rem_euclid(360.0)
+        }
+    };
     let (h1, h2) = (hue(a1, b1), hue(a2, b2));
     let turn = match h2 - h1 {
         _ if c1 * c2 == 0.0 => 0.0,
@@ -162,14 +181,22 @@ fn text_has_a_contrast_of_four_and_a_half_on_every_ground() {
             for ground in [Token::Bg, Token::Surface, Token::Raised] {
                 for ((level, a), (_, b)) in both(token(ink)).into_iter().zip(both(token(ground))) {
                     let got = contrast(a, b);
-                    assert!(got >= 4.5, "{} {level}: {ink:?} on {ground:?} is {got:.2}", theme.name);
+                    assert!(
+                        got >= 4.5,
+                        "{} {level}: {ink:?} on {ground:?} is {got:.2}",
+                        theme.name
+                    );
                 }
             }
         }
         for (ink, ground) in [(Token::CursorFg, Token::CursorBg), (Token::OnAccent, Token::Warn)] {
             for ((level, a), (_, b)) in both(token(ink)).into_iter().zip(both(token(ground))) {
                 let got = contrast(a, b);
-                assert!(got >= 4.5, "{} {level}: {ink:?} on {ground:?} is {got:.2}", theme.name);
+                assert!(
+                    got >= 4.5,
+                    "{} {level}: {ink:?} on {ground:?} is {got:.2}",
+                    theme.name
+                );
             }
         }
     }
@@ -183,12 +210,17 @@ fn glyphs_stand_out_from_their_fill_and_fills_from_the_ground() {
         for state in ChunkState::ALL {
             if let Some(fill) = theme.fills[state as usize] {
                 let ink = both(theme.inks[state as usize]);
-                for (level, (fill, (ink, bg))) in
-                    ["true", "256"].iter().zip(both(fill).into_iter().zip(ink.into_iter().zip(bg)))
+                for (level, (fill, (ink, bg))) in ["true", "256"]
+                    .iter()
+                    .zip(both(fill).into_iter().zip(ink.into_iter().zip(bg)))
                 {
                     let (on, off) = (contrast(ink.1, fill.1), contrast(fill.1, bg.1));
                     assert!(on >= 4.5, "{} {level}: {state:?} {on:.2} on its fill", theme.name);
-                    assert!(off >= 3.0, "{} {level}: {state:?} {off:.2} on the ground", theme.name);
+                    assert!(
+                        off >= 3.0,
+                        "{} {level}: {state:?} {off:.2} on the ground",
+                        theme.name
+                    );
                 }
             }
         }
@@ -215,9 +247,21 @@ fn wanted(theme: &Theme, a: S, b: S) -> f64 {
     let moving = |s: S| matches!(s, S::Running | S::Verifying | S::Queued | S::Submitting);
     let still = |s: S| matches!(s, S::Pending | S::Held | S::Skipped | S::Cancelled);
     match (a, b) {
-        _ if alarm(a) || alarm(b) => if tile(a) && tile(b) { 11.0 } else { 6.0 },
+        _ if alarm(a) || alarm(b) => {
+            if tile(a) && tile(b) {
+                11.0
+            } else {
+                6.0
+            }
+        }
         _ if still(a) && still(b) => 0.0,
-        _ if moving(a) != moving(b) => if tile(a) == tile(b) { 7.0 } else { 6.0 },
+        _ if moving(a) != moving(b) => {
+            if tile(a) == tile(b) {
+                7.0
+            } else {
+                6.0
+            }
+        }
         _ => 4.0,
     }
 }
@@ -231,7 +275,11 @@ fn states_keep_their_distance_under_every_vision() {
                 for b in ChunkState::ALL.into_iter().skip(i + 1) {
                     let got = apart(state_colour(&theme, a, level), state_colour(&theme, b, level));
                     let want = wanted(&theme, a, b);
-                    assert!(got >= want, "{} {name}: {a:?} {b:?} {got:.2} < {want}", theme.name);
+                    assert!(
+                        got >= want,
+                        "{} {name}: {a:?} {b:?} {got:.2} < {want}",
+                        theme.name
+                    );
                 }
             }
         }
@@ -248,7 +296,11 @@ fn neighbouring_steps_of_a_ramp_can_be_told_apart() {
                 let want = if name == "lag" && i >= 2 { 10.0 } else { 5.0 };
                 for ((level, a), (_, b)) in both(pair[0]).into_iter().zip(both(pair[1])) {
                     let got = apart(a, b);
-                    assert!(got >= want, "{} {level} {name} step {i}: {got:.2} < {want}", theme.name);
+                    assert!(
+                        got >= want,
+                        "{} {level} {name} step {i}: {got:.2} < {want}",
+                        theme.name
+                    );
                 }
             }
         }
@@ -259,11 +311,23 @@ fn neighbouring_steps_of_a_ramp_can_be_told_apart() {
 #[test]
 fn the_level_follows_the_environment_in_its_order_of_force() {
     let level = |pairs: &[(&str, &str)]| {
-        Level::detect(|key| pairs.iter().find(|(k, _)| *k == key).map(|(_, v)| (*v).to_owned()))
+        Level::detect(|key| {
+            pairs
+                .iter()
+                .find(|(k, _)| *k == key)
+                .map(|(_, v)| (*v).to_owned())
+        })
     };
     let truecolor = ("COLORTERM", "truecolor");
-    assert_eq!(level(&[("NO_COLOR", "1"), truecolor, ("CLICOLOR", "1")]).0, Level::None);
-    assert_eq!(level(&[("NO_COLOR", ""), truecolor]).0, Level::True, "an empty NO_COLOR says nothing");
+    assert_eq!(
+        level(&[("NO_COLOR", "1"), truecolor, ("CLICOLOR", "1")]).0,
+        Level::None
+    );
+    assert_eq!(
+        level(&[("NO_COLOR", ""), truecolor]).0,
+        Level::True,
+        "an empty NO_COLOR says nothing"
+    );
     assert_eq!(level(&[("CLICOLOR", "0"), truecolor]).0, Level::None);
     assert_eq!(level(&[("TERM", "xterm"), truecolor]).0, Level::True);
     assert_eq!(level(&[("TERM", "tmux-256color")]).0, Level::X256);

@@ -2,6 +2,8 @@
 //! 03:12:00. Made of real events, folded by the real fold.
 #![allow(dead_code)] // Each test binary uses its own part of the night.
 
+pub mod cases;
+
 use backfill::{
     config::Unit,
     domain::{
@@ -21,10 +23,7 @@ use backfill::{
     },
 };
 use chrono::{NaiveDate, TimeDelta, TimeZone, Utc};
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-};
+use ratatui::{buffer::Buffer, layout::Rect};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -44,7 +43,9 @@ pub fn t0318() -> Time {
 /// A wall time of that night in Berlin.
 pub fn clock(h: u32, m: u32, s: u32) -> Time {
     let zone = chrono_tz::Europe::Berlin;
-    zone.with_ymd_and_hms(2026, 12, 2, h, m, s).unwrap().with_timezone(&Utc)
+    zone.with_ymd_and_hms(2026, 12, 2, h, m, s)
+        .unwrap()
+        .with_timezone(&Utc)
 }
 
 pub fn name(text: &str) -> Name {
@@ -105,7 +106,10 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(id: BackfillId) -> Self {
-        Self { events: Vec::new(), id }
+        Self {
+            events: Vec::new(),
+            id,
+        }
     }
 
     pub fn push(&mut self, at: Time, actor: Actor, payload: Payload) {
@@ -127,8 +131,20 @@ impl Journal {
         });
     }
 
+    /// Brings events that were written by topic into the order of time.
+    pub fn in_order(&mut self) {
+        self.events.sort_by_key(|e| e.at);
+        for (i, event) in self.events.iter_mut().enumerate() {
+            event.seq = i as u64 + 1;
+        }
+    }
+
     fn attempt(&self, chunk: ChunkId, no: u32) -> AttemptId {
-        AttemptId { backfill: self.id.clone(), chunk, no }
+        AttemptId {
+            backfill: self.id.clone(),
+            chunk,
+            no,
+        }
     }
 
     pub fn start(&mut self, at: Time, chunk: ChunkId, no: u32, executor: &str, profile: u32, running: bool) {
@@ -136,18 +152,35 @@ impl Journal {
         self.push(
             at,
             Actor::supervisor(),
-            Payload::SubmissionIntended { attempt: attempt.clone(), executor: name(executor), profile, weight: 1 },
+            Payload::SubmissionIntended {
+                attempt: attempt.clone(),
+                executor: name(executor),
+                profile,
+                weight: 1,
+            },
         );
         self.push(
             at,
             Actor::executor(&name(executor)),
-            Payload::SubmissionAccepted { attempt, run: ExternalId("r".to_owned()), adopted: false, running },
+            Payload::SubmissionAccepted {
+                attempt,
+                run: ExternalId("r".to_owned()),
+                adopted: false,
+                running,
+            },
         );
     }
 
     pub fn end(&mut self, at: Time, chunk: ChunkId, no: u32, executor: &str, outcome: Outcome) {
         let attempt = self.attempt(chunk, no);
-        let payload = Payload::RunEnded { attempt, outcome, started: None, ended: None, peak: None, note: None };
+        let payload = Payload::RunEnded {
+            attempt,
+            outcome,
+            started: None,
+            ended: None,
+            peak: None,
+            note: None,
+        };
         self.push(at, Actor::executor(&name(executor)), payload);
     }
 
@@ -166,11 +199,21 @@ impl Journal {
 }
 
 pub fn human(name: &str) -> Actor {
-    Actor { name: name.to_owned(), origin: "os user".to_owned() }
+    Actor {
+        name: name.to_owned(),
+        origin: "os user".to_owned(),
+    }
 }
 
 fn fails(class: FailureClass, exit: Option<i32>, message: &str, next: Next) -> Outcome {
-    Outcome::Failed { failure: Failure { class, exit, message: message.to_owned() }, next }
+    Outcome::Failed {
+        failure: Failure {
+            class,
+            exit,
+            message: message.to_owned(),
+        },
+        next,
+    }
 }
 
 /// Everything up to 03:10:20: 405 done, 2 skipped, 2 failed, 1 quarantined, 6 running, 1 queued, 14 held.
@@ -182,18 +225,50 @@ pub fn night() -> Journal {
         .into_iter()
         .map(|(id, _)| id)
         .collect();
-    journal.push(begun, human("minh"), Payload::Started { spec: Box::new(spec), hash: "9f31c2".to_owned() });
-    let lease = Payload::LeaseTaken { epoch: 7, holder: "minh".to_owned(), from: None };
+    journal.push(
+        begun,
+        human("minh"),
+        Payload::Started {
+            spec: Box::new(spec),
+            hash: "9f31c2".to_owned(),
+        },
+    );
+    let lease = Payload::LeaseTaken {
+        epoch: 7,
+        holder: "minh".to_owned(),
+        from: None,
+    };
     journal.push(begun, Actor::supervisor(), lease);
-    journal.limit(begun, 0, 8, Rule::Start, "limit 0 to 8: two valid samples of orders-live");
-    let skipped = [day(2022, 5, 1), day(2022, 5, 9)].map(ChunkId::day);
-    journal.push(begun, human("minh"), Payload::Skipped { chunks: skipped.into() });
-    let freeze: Vec<ChunkId> = (0..14).map(|i| ChunkId::day(day(2023, 12, 25) + TimeDelta::days(i))).collect();
-    journal.because(begun, human("minh"), Some("year end freeze"), Payload::HoldPlaced { chunks: freeze });
+    journal.limit(
+        begun,
+        0,
+        8,
+        Rule::Start,
+        "limit 0 to 8: two valid samples of orders-live",
+    );
+    let skipped = [day(2022, 5, 1), day(2022, 5, 2)].map(ChunkId::day);
+    journal.push(
+        begun,
+        human("minh"),
+        Payload::Skipped {
+            chunks: skipped.into(),
+        },
+    );
+    let freeze: Vec<ChunkId> = (0..14)
+        .map(|i| ChunkId::day(day(2023, 12, 25) + TimeDelta::days(i)))
+        .collect();
+    journal.because(
+        begun,
+        human("minh"),
+        Some("year end freeze"),
+        Payload::HoldPlaced { chunks: freeze },
+    );
     let bad = [day(2022, 6, 19), day(2022, 11, 25), day(2022, 11, 26)].map(ChunkId::day);
     let until = ChunkId::day(day(2023, 2, 14));
     let mut at = begun;
-    let ordinary = all.iter().filter(|c| c.date < until.date && !skipped.contains(c) && !bad.contains(c));
+    let ordinary = all
+        .iter()
+        .filter(|c| c.date < until.date && !skipped.contains(c) && !bad.contains(c));
     for (i, chunk) in ordinary.enumerate() {
         let executor = if i % 3 == 2 { "spark-batch" } else { "airflow-eu" };
         let took = 9 * 60 + (i as i64 * 7_919) % 900;
@@ -220,9 +295,16 @@ fn black_friday(journal: &mut Journal, [timeout, friday, conflict]: [ChunkId; 3]
     for (at, minutes, no, profile, _) in tries {
         journal.start(at, friday, no, "spark-batch", profile, true);
         let next = if no < 3 {
-            Next::Retry { at: at + TimeDelta::minutes(60), profile: 2, used: no, budget: 3 }
+            Next::Retry {
+                at: at + TimeDelta::minutes(60),
+                profile: 2,
+                used: no,
+                budget: 3,
+            }
         } else {
-            Next::Quarantine { why: "oom x3 at profile xl, the largest".to_owned() }
+            Next::Quarantine {
+                why: "oom x3 at profile xl, the largest".to_owned(),
+            }
         };
         let oom = fails(FailureClass::Oom, Some(137), "java.lang.OutOfMemoryError", next);
         journal.end(at + TimeDelta::minutes(minutes), friday, no, "spark-batch", oom);
@@ -230,7 +312,12 @@ fn black_friday(journal: &mut Journal, [timeout, friday, conflict]: [ChunkId; 3]
     for no in 1..=3 {
         let at = clock(3, 4, 10) - TimeDelta::minutes(30 * i64::from(3 - no));
         journal.start(at - TimeDelta::minutes(21), conflict, no, "airflow-eu", 0, true);
-        let next = Next::Retry { at: clock(3, 12, 30), profile: 0, used: no, budget: 10 };
+        let next = Next::Retry {
+            at: clock(3, 12, 30),
+            profile: 0,
+            used: no,
+            budget: 10,
+        };
         let conflicts = fails(FailureClass::Platform, None, "commit conflict", next);
         journal.end(at, conflict, no, "airflow-eu", conflicts);
     }
@@ -242,14 +329,35 @@ fn running(journal: &mut Journal, last_done: ChunkId) {
     for d in 15..=19 {
         let chunk = ChunkId::day(day(2023, 2, d));
         let at = clock(2, 55, d - 10);
-        journal.start(at, chunk, 1, if d == 19 { "spark-batch" } else { "airflow-eu" }, 0, true);
+        journal.start(
+            at,
+            chunk,
+            1,
+            if d == 19 { "spark-batch" } else { "airflow-eu" },
+            0,
+            true,
+        );
     }
-    journal.start(clock(3, 5, 31), ChunkId::day(day(2023, 2, 20)), 1, "spark-batch", 0, true);
+    journal.start(
+        clock(3, 5, 31),
+        ChunkId::day(day(2023, 2, 20)),
+        1,
+        "spark-batch",
+        0,
+        true,
+    );
     let cut = "limit 8 to 4 at 03:08:45: orders-live 64 s is over soft 60, on course past hard 180 in 10m; starts wait";
     journal.limit(clock(3, 8, 45), 8, 4, Rule::Cut, cut);
     journal.end(clock(3, 10, 2), last_done, 1, "airflow-eu", Outcome::Done);
-    // Queued before the cut; told last because the executor was slow to answer.
-    journal.start(clock(3, 8, 40), ChunkId::day(day(2023, 2, 21)), 1, "airflow-eu", 0, false);
+    journal.start(
+        clock(2, 56, 40),
+        ChunkId::day(day(2023, 2, 21)),
+        1,
+        "airflow-eu",
+        0,
+        false,
+    );
+    journal.in_order();
 }
 
 /// On to 03:18:37: paused by the signal, two still run, 410 are done.
@@ -259,12 +367,23 @@ pub fn paused_night() -> Journal {
     journal.limit(clock(3, 12, 20), 4, 0, Rule::Pause, why);
     let queued = ChunkId::day(day(2023, 2, 21));
     let attempt = journal.attempt(queued, 1);
-    journal.push(clock(3, 12, 40), Actor::executor(&name("airflow-eu")), Payload::RunStarted { attempt });
-    for (d, at) in [(15, (14, 45)), (16, (16, 10)), (17, (16, 12)), (18, (17, 50)), (19, (17, 52))] {
+    journal.push(
+        clock(3, 12, 40),
+        Actor::executor(&name("airflow-eu")),
+        Payload::RunStarted { attempt },
+    );
+    for (d, at) in [
+        (15, (14, 45)),
+        (16, (16, 10)),
+        (17, (16, 12)),
+        (18, (17, 50)),
+        (19, (17, 52)),
+    ] {
         let chunk = ChunkId::day(day(2023, 2, d));
         let executor = if d == 19 { "spark-batch" } else { "airflow-eu" };
         journal.end(clock(3, at.0, at.1), chunk, 1, executor, Outcome::Done);
     }
+    journal.in_order();
     journal
 }
 
@@ -277,25 +396,30 @@ pub fn lag_at(at: Time) -> f64 {
         (clock(3, 5, 0), 46.0),
         (clock(3, 8, 30), 60.0),
         (clock(3, 8, 45), 64.0),
-        (clock(3, 10, 20), 96.0),
+        (clock(3, 9, 25), 84.0),
+        (clock(3, 10, 10), 96.0),
         (clock(3, 12, 0), 183.0),
         (clock(3, 12, 20), 190.0),
         (clock(3, 14, 30), 213.0),
         (clock(3, 15, 10), 214.0),
-        (clock(3, 18, 37), 131.0),
+        (clock(3, 18, 25), 131.0),
         (clock(3, 30, 0), 30.0),
     ];
-    let after = points.iter().position(|(t, _)| *t > at).unwrap_or(points.len() - 1).max(1);
+    let after = points
+        .iter()
+        .position(|(t, _)| *t > at)
+        .unwrap_or(points.len() - 1)
+        .max(1);
     let ((a, x), (b, y)) = (points[after - 1], points[after]);
     let share = (at - a).num_milliseconds() as f64 / (b - a).num_milliseconds() as f64;
     let wave = ((at.timestamp() / 15) % 7) as f64 - 3.0;
-    let calm = if at < clock(3, 5, 0) { wave } else { 0.0 };
+    let calm = if at < clock(3, 0, 0) { 0.6 * wave } else { 0.0 };
     x + (y - x) * share.clamp(0.0, 1.0) + calm
 }
 
 pub fn signal(now: Time, slope: Option<f64>) -> SignalView {
     let mut samples = VecDeque::new();
-    let mut at = now - TimeDelta::minutes(75);
+    let mut at = clock(1, 55, 10);
     while at <= now {
         samples.push_back((at, Some(lag_at(at))));
         at += TimeDelta::seconds(15);
@@ -315,7 +439,13 @@ pub fn signal(now: Time, slope: Option<f64>) -> SignalView {
 }
 
 fn executor(n: &str, running: u32, slots: u32, seen: Time, problem: Option<&str>) -> (Name, ExecutorView) {
-    let view = ExecutorView { name: name(n), running, slots, seen: Some(seen), problem: problem.map(str::to_owned) };
+    let view = ExecutorView {
+        name: name(n),
+        running,
+        slots,
+        seen: Some(seen),
+        problem: problem.map(str::to_owned),
+    };
     (name(n), view)
 }
 
@@ -330,9 +460,19 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         executors: BTreeMap::from([
             executor("airflow-eu", 5, 6, now - TimeDelta::seconds(3), None),
             executor("spark-batch", 2, 4, now - TimeDelta::seconds(4), None),
-            executor("emr-nightly", 0, 4, now - TimeDelta::minutes(6), Some("token expired, press a")),
+            executor(
+                "emr-nightly",
+                0,
+                4,
+                now - TimeDelta::minutes(6),
+                Some("token expired, press a"),
+            ),
         ]),
-        lease: LeaseView::Held { holder: "minh".to_owned(), epoch: 7, age: Duration::from_secs(12) },
+        lease: LeaseView::Held {
+            holder: "minh".to_owned(),
+            epoch: 7,
+            age: Duration::from_secs(12),
+        },
         limits: limits(now),
         as_of: now,
         problem: None,
@@ -408,7 +548,10 @@ pub fn hints() -> Hints {
         .into(),
         help: vec![
             help("h j k l", "move by week and day", None),
-            help("r", "re-run failed and missing days", None),
+            help("r", "re-run failed days", None),
+            help("s", "skip", None),
+            help("b", "hold", None),
+            help("l", "log", None),
             help("f", "follow events", None),
             help("K", "stop running days", Some("no running day is selected")),
         ],
@@ -436,7 +579,9 @@ pub fn screen(size: (u16, u16), feed: &Feed, app: &App, look: &Look, now: Time) 
 pub fn text(buf: &Buffer) -> String {
     let mut out = String::new();
     for y in 0..buf.area.height {
-        let line: String = (0..buf.area.width).map(|x| buf[(x, y)].symbol().to_owned()).collect();
+        let line: String = (0..buf.area.width)
+            .map(|x| buf[(x, y)].symbol().to_owned())
+            .collect();
         out.push_str(line.trim_end());
         out.push('\n');
     }

@@ -60,12 +60,20 @@ impl<'a> Calendar<'a> {
     pub fn new(scene: &'a Scene<'a>) -> Option<Self> {
         let backfill = scene.backfill?;
         let (first, last) = years(backfill)?;
-        let cursor = scene.app.cursor.and_then(|id| backfill.chunk(id)).map(|c| c.id.date);
+        let cursor = scene
+            .app
+            .cursor
+            .and_then(|id| backfill.chunk(id))
+            .map(|c| c.id.date);
         let busy = backfill.active().next().map(|c| c.id.date.year());
         let home = cursor.map(|d| d.year()).or(busy).unwrap_or(first);
         let range = scene.app.range_from.zip(scene.app.cursor).and_then(|(a, b)| {
             let (a, b) = (backfill.chunk(a)?, backfill.chunk(b)?);
-            let (a, b) = if a.interval.start <= b.interval.start { (a, b) } else { (b, a) };
+            let (a, b) = if a.interval.start <= b.interval.start {
+                (a, b)
+            } else {
+                (b, a)
+            };
             Some((a.id.date, last_day(backfill, b).succ_opt()?))
         });
         Some(Self {
@@ -107,7 +115,10 @@ impl<'a> Calendar<'a> {
         }
         let marks = &self.scene.app.marks;
         // Ids sort by date, so only those of this year and the month before it are looked at.
-        let (from, to) = (format!("{:04}-12-01", year.year - 1), format!("{:04}", year.year + 1));
+        let (from, to) = (
+            format!("{:04}-12-01", year.year - 1),
+            format!("{:04}", year.year + 1),
+        );
         for id in marks.range(from..to) {
             let chunk = id.parse::<ChunkId>().ok().and_then(|id| self.backfill.chunk(id));
             if let Some(chunk) = chunk {
@@ -130,7 +141,9 @@ impl<'a> Calendar<'a> {
     fn week_face(&self, year: &Year, marked: &[bool], column: u16) -> Face {
         let mut all = false;
         for row in 0..7 {
-            let Some(date) = year.date(column, row) else { continue };
+            let Some(date) = year.date(column, row) else {
+                continue;
+            };
             if self.cursor == Some(date) {
                 return Face::Cursor;
             }
@@ -157,7 +170,9 @@ impl<'a> Calendar<'a> {
         let mut drawn = Drawn::default();
         let mut y = area.y;
         for Row { index, folded } in &plan {
-            let Some(year) = candidates.get(*index) else { continue };
+            let Some(year) = candidates.get(*index) else {
+                continue;
+            };
             let at = Rect { y, ..area };
             let cursor = if *folded {
                 self.label(canvas, at, year, false, true);
@@ -181,7 +196,13 @@ impl<'a> Calendar<'a> {
         let mut cursor = None;
         for (row, name) in ["Mo", "", "We", "", "Fr", "", "Su"].into_iter().enumerate() {
             let y = area.y + row as u16;
-            canvas.put(area.x + 3, y, area.x + GRID, name, self.scene.look.ink(Token::Faint));
+            canvas.put(
+                area.x + 3,
+                y,
+                area.x + GRID,
+                name,
+                self.scene.look.ink(Token::Faint),
+            );
             for column in 0..year.columns() {
                 let date = year.date(column, row as u16);
                 let state = year.day(column, row as u16).map(|c| c.state);
@@ -225,13 +246,21 @@ impl<'a> Calendar<'a> {
     /// The year's number, its months, and how much of it is done at the right edge.
     fn label(&self, canvas: &mut Canvas<'_>, area: Rect, year: &Year, months: bool, bold: bool) {
         let look = self.scene.look;
-        let style = if bold { look.bold(Token::Bright) } else { look.ink(Token::Muted) };
+        let style = if bold {
+            look.bold(Token::Bright)
+        } else {
+            look.ink(Token::Muted)
+        };
         canvas.put(area.x + 1, area.y, area.x + GRID, &year.year.to_string(), style);
         if months {
             self.months(canvas, area.x + GRID, area.y, 2, year);
         }
         let done = percent(year.settled, year.chunks, false);
-        let ink = if year.settled == 0 { Token::Faint } else { Token::Muted };
+        let ink = if year.settled == 0 {
+            Token::Faint
+        } else {
+            Token::Muted
+        };
         canvas.right(area.x, area.y, area.right() - 1, &[p(done, look.ink(ink))]);
     }
 
@@ -274,7 +303,11 @@ impl<'a> Calendar<'a> {
             let cursor = self.weeks(canvas, area.x + GRID, y, pitch, &year, true);
             drawn.cursor = drawn.cursor.or(cursor);
             let done = percent(year.settled, year.chunks, true);
-            let ink = if year.settled == 0 { Token::Faint } else { Token::Text };
+            let ink = if year.settled == 0 {
+                Token::Faint
+            } else {
+                Token::Text
+            };
             canvas.right(area.x, y, edge, &[p(done, look.ink(ink))]);
             if step == 2 {
                 self.failed_under(canvas, area.x + GRID, y + 1, pitch, &year);
@@ -292,7 +325,11 @@ impl<'a> Calendar<'a> {
             let failed = year.week(column).map_or(0, |c| c.failed);
             let end = x + (column + 1) * pitch;
             if failed > 0 {
-                let text = if failed > 999 { "999".to_owned() } else { failed.to_string() };
+                let text = if failed > 999 {
+                    "999".to_owned()
+                } else {
+                    failed.to_string()
+                };
                 // Two digits may reach into the free column before, three into the one after.
                 let from = end.saturating_sub(text.len() as u16).max(free);
                 free = canvas.put(from, y, from + 3, &text, style) + 1;
@@ -312,7 +349,11 @@ impl<'a> Calendar<'a> {
             let year = self.roll(self.first + i32::from(top + i));
             let y = area.y + i;
             let is_home = year.year == self.home;
-            let style = if is_home { look.bold(Token::Bright) } else { look.ink(Token::Muted) };
+            let style = if is_home {
+                look.bold(Token::Bright)
+            } else {
+                look.ink(Token::Muted)
+            };
             canvas.put(area.x + 1, y, area.x + GRID, &year.year.to_string(), style);
             let cursor = self.weeks(canvas, area.x + GRID, y, 1, &year, !days);
             drawn.cursor = drawn.cursor.or(cursor);
@@ -345,7 +386,9 @@ pub(super) struct Drawn {
 /// The last civil day inside a chunk.
 pub(super) fn last_day(backfill: &Backfill, chunk: &Chunk) -> NaiveDate {
     let last = chunk.interval.end - chrono::TimeDelta::seconds(1);
-    last.with_timezone(&backfill.spec.timezone).date_naive().max(chunk.id.date)
+    last.with_timezone(&backfill.spec.timezone)
+        .date_naive()
+        .max(chunk.id.date)
 }
 
 /// `1 CALENDAR`, the counts, and at the right what is zoomed. Whole counts are dropped from the right.
@@ -353,10 +396,17 @@ pub(super) fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>
     let look = scene.look;
     let mut right = Vec::new();
     if hidden > 0 {
-        right.push(p(format!("{} not shown  ", super::numbers::of(hidden as u64, "year")), look.ink(Token::Faint)));
+        right.push(p(
+            format!("{} not shown  ", super::numbers::of(hidden as u64, "year")),
+            look.ink(Token::Faint),
+        ));
     }
     right.push(p("zoom ", look.ink(Token::Faint)));
-    let zoom = if scene.app.zoom == Zoom::Days { "days" } else { "years" };
+    let zoom = if scene.app.zoom == Zoom::Days {
+        "days"
+    } else {
+        "years"
+    };
     right.push(p(zoom, look.ink(Token::Text)));
     let right_x = end.saturating_sub(width(&right));
     let x = name(canvas, 1, y, right_x, scene, 1, "CALENDAR", Panel::Calendar);
@@ -391,8 +441,8 @@ fn stale(scene: &Scene<'_>) -> Option<chrono::DateTime<chrono::Utc>> {
     // The journal is fresh, but no executor has answered for a while: what runs may not run any more.
     let seen = scene.feed.executors.values().map(|e| e.seen);
     let newest = seen.max().flatten();
-    let all_down = !scene.feed.executors.is_empty()
-        && scene.feed.executors.values().all(|e| e.problem.is_some());
+    let all_down =
+        !scene.feed.executors.is_empty() && scene.feed.executors.values().all(|e| e.problem.is_some());
     newest.filter(|_| all_down && scene.n(ChunkState::Uncertain) > 0)
 }
 

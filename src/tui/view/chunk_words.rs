@@ -32,11 +32,17 @@ pub(super) fn date(backfill: &Backfill, chunk: &Chunk) -> String {
 
 /// A failure in a few words: `oom exit 137: worker killed`.
 pub(super) fn failure(failure: &Failure) -> String {
-    let exit = failure.exit.map_or_else(String::new, |code| format!(" exit {code}"));
+    let exit = failure
+        .exit
+        .map_or_else(String::new, |code| format!(" exit {code}"));
     let message = failure.message.trim();
     let head = format!("{}{exit}", failure.class.word());
     if message.is_empty() || message.starts_with(failure.class.word()) && exit.is_empty() {
-        return if message.is_empty() { head } else { message.to_owned() };
+        return if message.is_empty() {
+            head
+        } else {
+            message.to_owned()
+        };
     }
     format!("{head}: {message}")
 }
@@ -49,7 +55,10 @@ pub(super) fn took(attempt: &Attempt, scene: &Scene<'_>) -> Option<String> {
 
 fn by(mark: &Mark, verb: &str, scene: &Scene<'_>) -> String {
     let at = clock(mark.at, scene.now, scene.zone);
-    let reason = mark.reason.as_ref().map_or_else(String::new, |r| format!(": {r}"));
+    let reason = mark
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |r| format!(": {r}"));
     format!("{verb} by {} at {at}{reason}", mark.by.name)
 }
 
@@ -64,29 +73,37 @@ pub(super) fn reason(chunk: &Chunk, scene: &Scene<'_>) -> (String, String) {
             (None, Some((_, actor))) => format!("asked to run again by {}, waits for a slot", actor.name),
             (None, None) => "waits for its turn".to_owned(),
         },
-        ChunkState::Held => chunk.mark.as_ref().map_or_else(|| "held".to_owned(), |m| by(m, "held", scene)),
-        ChunkState::Skipped => {
-            chunk.mark.as_ref().map_or_else(|| "skipped".to_owned(), |m| by(m, "skipped", scene))
-        }
-        ChunkState::Cancelled => {
-            chunk.mark.as_ref().map_or_else(|| "cancelled".to_owned(), |m| by(m, "cancelled", scene))
-        }
+        ChunkState::Held => chunk
+            .mark
+            .as_ref()
+            .map_or_else(|| "held".to_owned(), |m| by(m, "held", scene)),
+        ChunkState::Skipped => chunk
+            .mark
+            .as_ref()
+            .map_or_else(|| "skipped".to_owned(), |m| by(m, "skipped", scene)),
+        ChunkState::Cancelled => chunk
+            .mark
+            .as_ref()
+            .map_or_else(|| "cancelled".to_owned(), |m| by(m, "cancelled", scene)),
         ChunkState::Done => done(chunk, scene),
         ChunkState::Failed => failed(chunk, scene),
-        ChunkState::Quarantined => {
-            chunk.why.clone().unwrap_or_else(|| "waits for your decision".to_owned())
-        }
+        ChunkState::Quarantined => chunk
+            .why
+            .clone()
+            .unwrap_or_else(|| "waits for your decision".to_owned()),
         _ => open(chunk, scene),
     };
     (own, unblock)
 }
 
 fn done(chunk: &Chunk, scene: &Scene<'_>) -> String {
-    let Some(attempt) = chunk.last() else { return "done".to_owned() };
+    let Some(attempt) = chunk.last() else {
+        return "done".to_owned();
+    };
     let took = took(attempt, scene).map_or_else(String::new, |t| format!("took {t} "));
-    let ended = attempt
-        .ended
-        .map_or_else(String::new, |t| format!(", ended {}", clock(t, scene.now, scene.zone)));
+    let ended = attempt.ended.map_or_else(String::new, |t| {
+        format!(", ended {}", clock(t, scene.now, scene.zone))
+    });
     format!("{took}on {}, attempt {}{ended}", attempt.executor, attempt.no)
 }
 
@@ -106,10 +123,19 @@ fn failed(chunk: &Chunk, scene: &Scene<'_>) -> String {
 }
 
 fn open(chunk: &Chunk, scene: &Scene<'_>) -> String {
-    let Some(attempt) = chunk.last() else { return chunk.state.word().to_owned() };
+    let Some(attempt) = chunk.last() else {
+        return chunk.state.word().to_owned();
+    };
     let since = clock(attempt.started.unwrap_or(attempt.intended), scene.now, scene.zone);
-    let stop = if attempt.stop_requested { ", asked to stop" } else { "" };
-    let base = format!("attempt {} on {} since {since}{stop}", attempt.no, attempt.executor);
+    let stop = if attempt.stop_requested {
+        ", asked to stop"
+    } else {
+        ""
+    };
+    let base = format!(
+        "attempt {} on {} since {since}{stop}",
+        attempt.no, attempt.executor
+    );
     match (&chunk.why, chunk.state) {
         (Some(why), _) => format!("{base}: {why}; its slot stays taken"),
         (None, ChunkState::Uncertain) => format!("{base}: nobody answers for it; its slot stays taken"),

@@ -33,11 +33,19 @@ impl<'a> Row<'a> {
     }
 
     pub fn new(label: Piece<'a>, pieces: Vec<Piece<'a>>) -> Self {
-        Self { label: Some(label), pieces, indent: 0 }
+        Self {
+            label: Some(label),
+            pieces,
+            indent: 0,
+        }
     }
 
     pub fn more(pieces: Vec<Piece<'a>>) -> Self {
-        Self { label: None, pieces, indent: 0 }
+        Self {
+            label: None,
+            pieces,
+            indent: 0,
+        }
     }
 }
 
@@ -56,7 +64,12 @@ impl Sheet<'_> {
     /// Draws the box in the middle of `area` over a dimmed screen. Returns where it is and where `last` begins.
     pub fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) -> (Rect, u16) {
         dim(canvas, area);
-        let wide = self.width.min(area.width.saturating_sub(2)).max(area.width.min(20));
+        // A few columns left over at the sides would only be noise.
+        let wide = if area.width < self.width + 6 {
+            area.width
+        } else {
+            self.width
+        };
         let body = self.body.len() as u16;
         let last = self.last.len() as u16;
         // Title, blank, body, blank, last, and one row of padding on both sides.
@@ -85,7 +98,10 @@ impl Sheet<'_> {
         let room = usize::from(last_y.saturating_sub(y + u16::from(!tight)));
         for (i, row) in self.body.iter().enumerate().take(room) {
             if i + 1 == room && self.body.len() > room {
-                let text = format!("{} not shown: enlarge the terminal", of((self.body.len() - i) as u64, "row"));
+                let text = format!(
+                    "{} not shown: enlarge the terminal",
+                    of((self.body.len() - i) as u64, "row")
+                );
                 canvas.put(at.x + LABEL, y, end, &text, look.ink(Token::Warn));
                 break;
             }
@@ -124,7 +140,9 @@ pub(super) fn dim(canvas: &mut Canvas<'_>, area: Rect) {
     };
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {
-            let Some(cell) = canvas.buf.cell_mut((x, y)) else { continue };
+            let Some(cell) = canvas.buf.cell_mut((x, y)) else {
+                continue;
+            };
             cell.modifier.remove(Modifier::BOLD);
             match look.level {
                 Level::None => {}
@@ -166,9 +184,18 @@ pub(super) const fn class(class: u8) -> Token {
 const FEW: usize = 6;
 
 /// Draws a plan dialog. Returns where the phrase is being typed.
-pub(super) fn plan(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, dialog: &PlanDialog) -> Option<Position> {
+pub(super) fn plan(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    scene: &Scene<'_>,
+    dialog: &PlanDialog,
+) -> Option<Position> {
     let look = scene.look;
-    let (text, muted, faint) = (look.ink(Token::Text), look.ink(Token::Muted), look.ink(Token::Faint));
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
     let preview = &dialog.preview;
     let unit = scene.backfill.map_or("chunk", |b| b.spec.granularity.word());
     let label = |t: &'static str| p(t, muted);
@@ -177,8 +204,15 @@ pub(super) fn plan(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, dialo
     let most = area.height.saturating_sub(20).max(3);
     if will > 0 {
         let head = format!("{}, {}", of(will, unit), of(will, "attempt"));
-        let what = if preview.class == 1 || preview.will.iter().all(|c| c.attempt == 0) { of(will, unit) } else { head };
-        body.push(Row::new(label(verb(dialog)), vec![p(what, look.bold(Token::Bright))]));
+        let what = if preview.class == 1 || preview.will.iter().all(|c| c.attempt == 0) {
+            of(will, unit)
+        } else {
+            head
+        };
+        body.push(Row::new(
+            label(verb(dialog)),
+            vec![p(what, look.bold(Token::Bright))],
+        ));
         body.extend(will_table(scene, dialog, usize::from(most)));
         body.push(Row::blank());
     }
@@ -191,24 +225,42 @@ pub(super) fn plan(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, dialo
         let lines = wrap(value, 78u16.min(area.width).saturating_sub(VALUE + 4));
         for (i, line) in lines.into_iter().enumerate() {
             let pieces = vec![p(line, text)];
-            body.push(if i == 0 { Row::new(label(name), pieces) } else { Row::more(pieces) });
+            body.push(if i == 0 {
+                Row::new(label(name), pieces)
+            } else {
+                Row::more(pieces)
+            });
         }
     }
     if !preview.facts.is_empty() {
         body.push(Row::blank());
     }
-    for (i, line) in wrap(&preview.same_as, 78u16.min(area.width).saturating_sub(VALUE + 4)).into_iter().enumerate() {
+    for (i, line) in wrap(&preview.same_as, 78u16.min(area.width).saturating_sub(VALUE + 4))
+        .into_iter()
+        .enumerate()
+    {
         let pieces = vec![p(line, text)];
-        body.push(if i == 0 { Row::new(label("same as"), pieces) } else { Row::more(pieces) });
+        body.push(if i == 0 {
+            Row::new(label("same as"), pieces)
+        } else {
+            Row::more(pieces)
+        });
     }
     let age = (scene.now - scene.feed.as_of).num_seconds().max(0);
-    let stamp = format!("plan {}, data {age} s old; recomputed when you confirm", preview.digest);
+    let stamp = format!(
+        "plan {}, data {age} s old; recomputed when you confirm",
+        preview.digest
+    );
     body.push(Row::more(vec![p(stamp, faint)]));
     if !dialog.changed.is_empty() {
         body.push(Row::blank());
         for (i, line) in dialog.changed.iter().enumerate() {
             let pieces = vec![p(line.clone(), look.bold(Token::Warn))];
-            body.push(if i == 0 { Row::new(p("changed", look.bold(Token::Warn)), pieces) } else { Row::more(pieces) });
+            body.push(if i == 0 {
+                Row::new(p("changed", look.bold(Token::Warn)), pieces)
+            } else {
+                Row::more(pieces)
+            });
         }
     }
     let sheet = Sheet {
@@ -229,10 +281,16 @@ pub(super) fn plan(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, dialo
 /// Environment and executor, named in every dialog.
 pub(super) fn place<'a>(scene: &Scene<'_>) -> Vec<Piece<'a>> {
     let look = scene.look;
-    let Some(spec) = scene.backfill.map(|b| &b.spec) else { return Vec::new() };
+    let Some(spec) = scene.backfill.map(|b| &b.spec) else {
+        return Vec::new();
+    };
     let mut pieces = Vec::new();
     if let Some(environment) = &spec.environment {
-        let token = if is_production(environment) { Token::Warn } else { Token::Text };
+        let token = if is_production(environment) {
+            Token::Warn
+        } else {
+            Token::Text
+        };
         pieces.push(p(format!("{}  ", environment.to_uppercase()), look.bold(token)));
     }
     pieces.push(p(spec.executor.to_string(), look.ink(Token::Text)));
@@ -251,18 +309,34 @@ fn verb(dialog: &PlanDialog) -> &'static str {
 
 fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Row<'a>> {
     let look = scene.look;
-    let (text, muted, faint) = (look.ink(Token::Text), look.ink(Token::Muted), look.ink(Token::Faint));
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
     let all = &dialog.preview.will;
+    // Where all lanes are normal, nothing is said about lanes.
+    let lanes = all.iter().any(|c| c.lane != "normal");
+    let room = if lanes { 18 } else { 27 };
+    let cut =
+        |text: &str, max: u16| crate::tui::widgets::fit::fit(text, max, look.glyphs.cut_off).into_owned();
     let row = |day: &str, last: &str, attempt: &str, profile: &str, lane: &str| {
-        format!("{day:<17}{last:<22}{attempt:>7}  {profile:<9}{lane:<8}")
+        let (last, profile) = (pad(&cut(last, room), room + 1), pad(&cut(profile, 8), 9));
+        format!(
+            "{day:<17}{last}{attempt:>7}  {profile}{}",
+            if lanes { lane } else { "" }
+        )
     };
-    let mut rows = vec![Row::more(vec![p(row("day", "last attempt", "attempt", "profile", "lane"), faint)])];
-    let (skip, room) = match dialog.all_days {
+    let mut rows = vec![Row::more(vec![p(
+        row("day", "last attempt", "attempt", "profile", "lane"),
+        faint,
+    )])];
+    let (skip, few) = match dialog.all_days {
         Some(first) => (first.min(all.len().saturating_sub(1)), most.max(FEW)),
         None if all.len() > FEW => (0, FEW - 1),
         None => (0, FEW),
     };
-    for chunk in all.iter().skip(skip).take(room) {
+    for chunk in all.iter().skip(skip).take(few) {
         let state = scene.backfill.and_then(|b| b.chunk(chunk.chunk)).map(|c| c.state);
         let sign = state.map_or(' ', |s| look.glyphs.narrow(s));
         let ink = state.map_or(muted, |s| look.word(s));
@@ -270,23 +344,36 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
             None => chunk.chunk.date.format("%a %Y-%m-%d").to_string(),
             Some(_) => chunk.chunk.to_string(),
         };
-        let last = crate::tui::widgets::fit::fit(&chunk.last, 21, look.glyphs.cut_off).into_owned();
-        let attempt = if chunk.attempt == 0 { String::new() } else { chunk.attempt.to_string() };
+        let attempt = if chunk.attempt == 0 {
+            String::new()
+        } else {
+            chunk.attempt.to_string()
+        };
         rows.push(Row {
             label: None,
             pieces: vec![
                 p(format!("{sign} "), ink),
-                p(row(&day, &last, &attempt, &chunk.profile, chunk.lane), text),
+                p(row(&day, &chunk.last, &attempt, &chunk.profile, chunk.lane), text),
             ],
             indent: -2,
         });
     }
-    let left = all.len().saturating_sub(skip + room);
+    let left = all.len().saturating_sub(skip + few);
     if left > 0 {
-        let how = if dialog.all_days.is_some() { "below" } else { "tab lists them" };
+        let how = if dialog.all_days.is_some() {
+            "below"
+        } else {
+            "tab lists them"
+        };
         rows.push(Row::more(vec![p(format!("and {left} more, {how}"), muted)]));
     }
     rows
+}
+
+/// Blanks after a text, counted in columns.
+fn pad(text: &str, to: u16) -> String {
+    let blanks = to.saturating_sub(columns(text));
+    format!("{text}{}", " ".repeat(usize::from(blanks)))
 }
 
 /// Those left alone, grouped by reason, most first.
@@ -300,10 +387,17 @@ fn will_not<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Row<
     if dialog.all_days.is_some() {
         for (chunk, why) in all.iter().take(most) {
             let pieces = vec![p(format!("{chunk}  "), text), p(why.clone(), muted)];
-            rows.push(Row { label: label(&rows), pieces, indent: 0 });
+            rows.push(Row {
+                label: label(&rows),
+                pieces,
+                indent: 0,
+            });
         }
         if all.len() > most {
-            rows.push(Row::more(vec![p(format!("and {} more", all.len() - most), muted)]));
+            rows.push(Row::more(vec![p(
+                format!("and {} more", all.len() - most),
+                muted,
+            )]));
         }
         return rows;
     }
@@ -326,10 +420,17 @@ fn will_not<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Row<
             p(of(chunks.len() as u64, unit), look.bold(Token::Text)),
             p(format!("  {which}{why}"), muted),
         ];
-        rows.push(Row { label: label(&rows), pieces, indent: 0 });
+        rows.push(Row {
+            label: label(&rows),
+            pieces,
+            indent: 0,
+        });
     }
     if hidden > 0 {
-        rows.push(Row::more(vec![p(format!("and {hidden} more reasons, tab lists them"), muted)]));
+        rows.push(Row::more(vec![p(
+            format!("and {hidden} more reasons, tab lists them"),
+            muted,
+        )]));
     }
     rows
 }
@@ -337,7 +438,11 @@ fn will_not<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Row<
 /// Cancel in focus, then the acting key with verb and count.
 fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a>> {
     let look = scene.look;
-    let (text, muted, key) = (look.ink(Token::Text), look.ink(Token::Muted), look.bold(Token::Accent));
+    let (text, muted, key) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.bold(Token::Accent),
+    );
     if let Some(outcome) = &dialog.outcome {
         return vec![
             Row::more(vec![p(outcome.clone(), look.bold(Token::Bright))]),
@@ -347,10 +452,18 @@ fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a
     let mut rows = Vec::new();
     let ready = match &dialog.phrase {
         Some((wanted, typed)) => {
-            rows.push(Row::new(p("type", muted), vec![p(typed.clone(), look.bold(Token::Bright))]));
-            rows.push(Row::more(vec![
-                p(format!("\"{wanted}\" to allow it"), if wanted == typed { look.ink(Token::Ok) } else { muted }),
-            ]));
+            rows.push(Row::new(
+                p("type", muted),
+                vec![p(typed.clone(), look.bold(Token::Bright))],
+            ));
+            rows.push(Row::more(vec![p(
+                format!("\"{wanted}\" to allow it"),
+                if wanted == typed {
+                    look.ink(Token::Ok)
+                } else {
+                    muted
+                },
+            )]));
             rows.push(Row::blank());
             wanted == typed
         }
@@ -370,7 +483,14 @@ fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a
     }
     if !dialog.preview.will.is_empty() || !dialog.preview.will_not.is_empty() {
         pieces.push(p("   tab", key));
-        pieces.push(p(if dialog.all_days.is_some() { " summary" } else { " every day" }, muted));
+        pieces.push(p(
+            if dialog.all_days.is_some() {
+                " summary"
+            } else {
+                " every day"
+            },
+            muted,
+        ));
     }
     rows.push(Row::more(pieces));
     rows.push(Row::more(vec![p("enter cancels", look.ink(Token::Faint))]));
@@ -394,7 +514,10 @@ fn act(dialog: &PlanDialog, unit: &str) -> String {
         Ask::Cap(Some(cap)) => format!("cap at {cap}"),
         Ask::Cap(None) => "take the cap away".to_owned(),
         Ask::Force(limit, span) => {
-            format!("force {limit} for {}", super::numbers::duration(super::numbers::delta(*span)))
+            format!(
+                "force {limit} for {}",
+                super::numbers::duration(super::numbers::delta(*span))
+            )
         }
         Ask::Cancel => "cancel the whole order".to_owned(),
         Ask::StopSupervising => "stop supervising".to_owned(),
@@ -404,5 +527,8 @@ fn act(dialog: &PlanDialog, unit: &str) -> String {
 
 /// How wide the widest row is, for boxes that fit their text.
 pub(super) fn widest(rows: &[Row<'_>]) -> u16 {
-    rows.iter().map(|row| VALUE + width(&row.pieces)).max().unwrap_or(0)
+    rows.iter()
+        .map(|row| VALUE + width(&row.pieces))
+        .max()
+        .unwrap_or(0)
 }

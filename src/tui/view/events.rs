@@ -49,9 +49,12 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, short
     let ink = look.ink(if back == 0 { Token::Faint } else { Token::Warn });
     canvas.right(x + 2, area.y, end, &[p(remark, ink)]);
     let mut y = area.y + 1;
-    let lines = scene.feed.events.iter().rev().filter(|e| {
-        e.backfill.is_none() || e.backfill.as_ref() == scene.app.backfill.as_ref()
-    });
+    let lines = scene
+        .feed
+        .events
+        .iter()
+        .rev()
+        .filter(|e| e.backfill.is_none() || e.backfill.as_ref() == scene.app.backfill.as_ref());
     let told = lines.filter_map(|event| line(event, scene).map(|line| (event, line)));
     let mut any = false;
     for (event, line) in told.skip(back) {
@@ -63,7 +66,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, short
         y += 1;
     }
     if !any && y < area.bottom() {
-        let text = if back > 0 { "no older events" } else { "nothing has happened yet" };
+        let text = if back > 0 {
+            "no older events"
+        } else {
+            "nothing has happened yet"
+        };
         canvas.put(area.x, y, end, text, look.ink(Token::Muted));
     }
 }
@@ -80,7 +87,11 @@ fn row(
     let look = scene.look;
     let end = area.right();
     let new = (scene.now - event.at).num_seconds() < 5;
-    let ink = look.ink(if line.changed || new { Token::Text } else { Token::Muted });
+    let ink = look.ink(if line.changed || new {
+        Token::Text
+    } else {
+        Token::Muted
+    });
     let (time, gap) = if short {
         (short_clock(event.at, scene.now, scene.zone), 1)
     } else {
@@ -90,10 +101,19 @@ fn row(
     let x = x.max(area.x + if short { 5 } else { 8 }) + gap;
     canvas.put(x, y, end, &line.glyph.to_string(), line.ink);
     let text = [p(if short { &line.short } else { &line.text }.as_str(), ink)];
-    let actor = [p(event.actor.name.as_str(), look.ink(Token::Faint))];
+    let actor = event
+        .actor
+        .name
+        .strip_prefix("executor:")
+        .unwrap_or(&event.actor.name);
+    let actor = [p(actor, look.ink(Token::Faint))];
     // The actor goes first, then the text is cut.
     let with_actor = !short && x + 2 + width(&text) + 2 + width(&actor) <= end;
-    let text_end = if with_actor { canvas.right(x, y, end, &actor).saturating_sub(2) } else { end };
+    let text_end = if with_actor {
+        canvas.right(x, y, end, &actor).saturating_sub(2)
+    } else {
+        end
+    };
     canvas.pieces(x + 2, y, text_end, &text);
 }
 
@@ -113,15 +133,30 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
     let look = scene.look;
     match payload {
         Payload::RunEnded { attempt, outcome, .. } => Some(ended(event, scene, attempt, outcome)),
-        Payload::SubmissionAccepted { attempt, running, adopted, .. } => {
-            let state = if *running { ChunkState::Running } else { ChunkState::Queued };
+        Payload::SubmissionAccepted {
+            attempt,
+            running,
+            adopted,
+            ..
+        } => {
+            let state = if *running {
+                ChunkState::Running
+            } else {
+                ChunkState::Queued
+            };
             let verb = match (adopted, running) {
                 (true, _) => "found at its executor",
                 (false, true) => "started",
                 (false, false) => "queued",
             };
             let text = format!("{} {verb}, attempt {}", attempt.chunk, attempt.no);
-            Some(of_state(look, state, text, format!("{} {verb}", brief(attempt.chunk)), false))
+            Some(of_state(
+                look,
+                state,
+                text,
+                format!("{} {verb}", brief(attempt.chunk)),
+                false,
+            ))
         }
         Payload::RunStarted { attempt } => {
             let text = format!("{} started, attempt {}", attempt.chunk, attempt.no);
@@ -142,12 +177,24 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
         Payload::SubmissionIntended { .. } => None,
         Payload::LimitChanged { change } => Some(limit(look, change)),
         Payload::HoldPlaced { chunks } => Some(marked(look, ChunkState::Held, "held", chunks, event)),
-        Payload::HoldReleased { chunks } => Some(marked(look, ChunkState::Pending, "released", chunks, event)),
-        Payload::Skipped { chunks } => Some(marked(look, ChunkState::Skipped, "skipped", chunks, event)),
-        Payload::StopRequested { chunks } => Some(marked(look, ChunkState::Cancelled, "asked to stop", chunks, event)),
-        Payload::RerunRequested { chunks, .. } => {
-            Some(marked(look, ChunkState::Queued, "asked to run again", chunks, event))
+        Payload::HoldReleased { chunks } => {
+            Some(marked(look, ChunkState::Pending, "released", chunks, event))
         }
+        Payload::Skipped { chunks } => Some(marked(look, ChunkState::Skipped, "skipped", chunks, event)),
+        Payload::StopRequested { chunks } => Some(marked(
+            look,
+            ChunkState::Cancelled,
+            "asked to stop",
+            chunks,
+            event,
+        )),
+        Payload::RerunRequested { chunks, .. } => Some(marked(
+            look,
+            ChunkState::Queued,
+            "asked to run again",
+            chunks,
+            event,
+        )),
         other => Some(command(event, scene, other)),
     }
 }
@@ -184,7 +231,13 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
         }
         Outcome::Cancelled => {
             let short = format!("{} cancelled", brief(chunk));
-            of_state(look, ChunkState::Cancelled, format!("{chunk} cancelled"), short, false)
+            of_state(
+                look,
+                ChunkState::Cancelled,
+                format!("{chunk} cancelled"),
+                short,
+                false,
+            )
         }
         Outcome::Failed { failure, next } => {
             let (state, text) = match next {
@@ -196,13 +249,21 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
                 Next::Stay => (ChunkState::Failed, format!("{chunk} failed: {}", failure.message)),
             };
             let short = format!("{} {}", brief(chunk), state.word());
-            of_state(look, state, text, short, matches!(next, Next::Stay | Next::Quarantine { .. }))
+            of_state(
+                look,
+                state,
+                text,
+                short,
+                matches!(next, Next::Stay | Next::Quarantine { .. }),
+            )
         }
     }
 }
 
 fn took(scene: &Scene<'_>, event: &Event, attempt: &AttemptId) -> Option<String> {
-    let Read::Known(Payload::RunEnded { started, ended, .. }) = &event.payload else { return None };
+    let Read::Known(Payload::RunEnded { started, ended, .. }) = &event.payload else {
+        return None;
+    };
     let chunk = scene.backfill?.chunk(attempt.chunk)?;
     let known = chunk.attempts.iter().find(|a| a.no == attempt.no)?;
     let started = started.or(known.started)?;
@@ -212,7 +273,10 @@ fn took(scene: &Scene<'_>, event: &Event, attempt: &AttemptId) -> Option<String>
 fn limit(look: &Look, change: &LimitChange) -> Line {
     let falls = change.to < change.from;
     let stops = change.to == 0 && change.from > 0;
-    let because = change.why.split_once(": ").map_or(change.why.as_str(), |(_, tail)| tail);
+    let because = change
+        .why
+        .split_once(": ")
+        .map_or(change.why.as_str(), |(_, tail)| tail);
     let held = look.glyphs.narrow(ChunkState::Held);
     let (glyph, token) = match (stops, falls) {
         (true, _) => (held, Token::Bad),
@@ -242,7 +306,10 @@ fn marked(look: &Look, state: ChunkState, verb: &str, chunks: &[ChunkId], event:
         [one] => (one.to_string(), brief(*one)),
         many => (of(many.len() as u64, "chunk"), count(many.len() as u64)),
     };
-    let reason = event.reason.as_ref().map_or_else(String::new, |r| format!(": {r}"));
+    let reason = event
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |r| format!(": {r}"));
     let text = format!("{what} {verb}{reason}");
     of_state(look, state, text, format!("{brief} {verb}"), true)
 }
@@ -251,7 +318,10 @@ fn marked(look: &Look, state: ChunkState, verb: &str, chunks: &[ChunkId], event:
 fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
     let look = scene.look;
     let who = event.actor.name.as_str();
-    let reason = event.reason.as_ref().map_or_else(String::new, |r| format!(": {r}"));
+    let reason = event
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |r| format!(": {r}"));
     let say = |token: Token, glyph: char, text: String, short: &str| Line {
         glyph,
         ink: look.ink(token),
@@ -263,10 +333,17 @@ fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
     let (up, down) = (look.glyphs.rising, look.glyphs.falling);
     match payload {
         Payload::Started { .. } => say(Token::Info, run, format!("started by {who}{reason}"), "started"),
-        Payload::Paused { until: None } => say(Token::Warn, held, format!("paused by {who}{reason}"), "paused"),
+        Payload::Paused { until: None } => {
+            say(Token::Warn, held, format!("paused by {who}{reason}"), "paused")
+        }
         Payload::Paused { until: Some(end) } => {
             let end = clock(*end, scene.now, scene.zone);
-            say(Token::Warn, held, format!("paused by {who} until {end}{reason}"), "paused")
+            say(
+                Token::Warn,
+                held,
+                format!("paused by {who} until {end}{reason}"),
+                "paused",
+            )
         }
         Payload::Resumed {} => say(Token::Info, run, format!("resumed by {who}{reason}"), "resumed"),
         Payload::PauseApplied { in_flight } => {
@@ -276,43 +353,107 @@ fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
         }
         Payload::CapSet { cap: Some(cap) } => {
             let short = format!("cap {cap}");
-            say(Token::Warn, down, format!("cap {cap} set by {who}{reason}"), &short)
+            say(
+                Token::Warn,
+                down,
+                format!("cap {cap} set by {who}{reason}"),
+                &short,
+            )
         }
-        Payload::CapSet { cap: None } => say(Token::Info, up, format!("cap taken away by {who}{reason}"), "no cap"),
+        Payload::CapSet { cap: None } => say(
+            Token::Info,
+            up,
+            format!("cap taken away by {who}{reason}"),
+            "no cap",
+        ),
         Payload::Forced { force: Some(force) } => {
             let left = until(force.until - event.at);
             let text = format!("limit {} forced by {who} for {left}{reason}", force.limit);
             say(Token::Warn, up, text, &format!("forced {}", force.limit))
         }
-        Payload::Forced { force: None } => {
-            say(Token::Info, up, format!("override ended by {who}{reason}"), "override ended")
-        }
+        Payload::Forced { force: None } => say(
+            Token::Info,
+            up,
+            format!("override ended by {who}{reason}"),
+            "override ended",
+        ),
         Payload::CancelRequested {} => {
             let glyph = look.glyphs.narrow(ChunkState::Cancelled);
-            say(Token::Bad, glyph, format!("cancelled by {who}{reason}"), "cancelled")
+            say(
+                Token::Bad,
+                glyph,
+                format!("cancelled by {who}{reason}"),
+                "cancelled",
+            )
         }
         Payload::Amended { .. } => say(Token::Info, '+', format!("amended by {who}{reason}"), "amended"),
         Payload::Resolved { chunk, verdict } => {
             let text = format!("{chunk} resolved as {verdict:?} by {who}{reason}").to_lowercase();
             say(Token::Info, '?', text, &format!("{} resolved", brief(*chunk)))
         }
-        Payload::LatchAcknowledged {} => say(Token::Info, up, format!("latch acknowledged by {who}"), "acknowledged"),
-        Payload::BreakerReset {} => say(Token::Info, up, format!("breaker closed by {who}{reason}"), "breaker closed"),
-        Payload::StopSupervising {} => say(Token::Warn, held, format!("{who} asked the supervisor to stop"), "stop asked"),
+        Payload::LatchAcknowledged {} => say(
+            Token::Info,
+            up,
+            format!("latch acknowledged by {who}"),
+            "acknowledged",
+        ),
+        Payload::BreakerReset {} => say(
+            Token::Info,
+            up,
+            format!("breaker closed by {who}{reason}"),
+            "breaker closed",
+        ),
+        Payload::StopSupervising {} => say(
+            Token::Warn,
+            held,
+            format!("{who} asked the supervisor to stop"),
+            "stop asked",
+        ),
         Payload::LeaseTaken { epoch, holder, from } => {
-            let from = from.as_ref().map_or_else(String::new, |f| format!(", taken over from {f}"));
-            say(Token::Info, run, format!("{holder} supervises, epoch {epoch}{from}"), "lease taken")
+            let from = from
+                .as_ref()
+                .map_or_else(String::new, |f| format!(", taken over from {f}"));
+            say(
+                Token::Info,
+                run,
+                format!("{holder} supervises, epoch {epoch}{from}"),
+                "lease taken",
+            )
         }
-        Payload::LeaseReleased { .. } => say(Token::Warn, held, "the supervisor ended in order".to_owned(), "lease free"),
-        Payload::BlindSince { signal, why, .. } => say(Token::Warn, '?', format!("{signal} blind: {why}"), "blind"),
-        Payload::SeenAgain { signal } => say(Token::Ok, up, format!("{signal} gives samples again"), "seen again"),
-        Payload::BreakerOpened { why, .. } => say(Token::Bad, held, format!("breaker open: {why}"), "breaker open"),
+        Payload::LeaseReleased { .. } => say(
+            Token::Warn,
+            held,
+            "the supervisor ended in order".to_owned(),
+            "lease free",
+        ),
+        Payload::BlindSince { signal, why, .. } => {
+            say(Token::Warn, '?', format!("{signal} blind: {why}"), "blind")
+        }
+        Payload::SeenAgain { signal } => say(
+            Token::Ok,
+            up,
+            format!("{signal} gives samples again"),
+            "seen again",
+        ),
+        Payload::BreakerOpened { why, .. } => {
+            say(Token::Bad, held, format!("breaker open: {why}"), "breaker open")
+        }
         Payload::BreakerClosed {} => say(Token::Ok, up, "breaker closed".to_owned(), "breaker closed"),
-        Payload::StoppedOnFailure { why, .. } => say(Token::Bad, held, format!("no further starts: {why}"), "stopped"),
-        Payload::ConfigReloaded { changes } => {
-            say(Token::Info, '+', format!("configuration loaded: {}", changes.join(", ")), "config loaded")
+        Payload::StoppedOnFailure { why, .. } => {
+            say(Token::Bad, held, format!("no further starts: {why}"), "stopped")
         }
-        Payload::ConfigRejected { error } => say(Token::Bad, '!', format!("configuration refused: {error}"), "config refused"),
+        Payload::ConfigReloaded { changes } => say(
+            Token::Info,
+            '+',
+            format!("configuration loaded: {}", changes.join(", ")),
+            "config loaded",
+        ),
+        Payload::ConfigRejected { error } => say(
+            Token::Bad,
+            '!',
+            format!("configuration refused: {error}"),
+            "config refused",
+        ),
         other => say(Token::Muted, ' ', other.kind().0.to_owned(), other.kind().0),
     }
 }

@@ -26,7 +26,16 @@ pub(super) fn rows(scene: &Scene<'_>) -> u16 {
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     let look = scene.look;
     let (end, faint) = (area.right(), look.ink(Token::Faint));
-    name(canvas, area.x, area.y, end, scene, 3, "EXECUTORS", Panel::Executors);
+    name(
+        canvas,
+        area.x,
+        area.y,
+        end,
+        scene,
+        3,
+        "EXECUTORS",
+        Panel::Executors,
+    );
     if area.width >= 40 {
         canvas.right(area.x, area.y, end - 7, &[p("running", faint)]);
         canvas.right(area.x, area.y, end, &[p("seen", faint)]);
@@ -59,8 +68,19 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor:
     let used = canvas.right(area.x, y, end, &[p(seen, ink)]);
     let slots = format!("{}/{}", executor.running, executor.slots);
     let style = look.ink(if problem { Token::Faint } else { Token::Text });
-    let right = canvas.right(area.x, y, used.min(end - 5).max(area.x + 1) - 1, &[p(slots, style)]);
-    let x = canvas.put(area.x, y, right.saturating_sub(1), executor.name.as_str(), look.ink(Token::Text));
+    let right = canvas.right(
+        area.x,
+        y,
+        used.min(end - 5).max(area.x + 1) - 1,
+        &[p(slots, style)],
+    );
+    let x = canvas.put(
+        area.x,
+        y,
+        right.saturating_sub(1),
+        executor.name.as_str(),
+        look.ink(Token::Text),
+    );
     let x = (area.x + SLOTS).max(x + 1);
     match &executor.problem {
         Some(problem) => {
@@ -73,7 +93,11 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor:
 /// One sign for each slot while there is room.
 fn slots_row(canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16, scene: &Scene<'_>, executor: &ExecutorView) {
     let look = scene.look;
-    for i in 0..executor.slots.max(executor.running).min(u32::from(end.saturating_sub(x))) {
+    for i in 0..executor
+        .slots
+        .max(executor.running)
+        .min(u32::from(end.saturating_sub(x)))
+    {
         let (glyph, token) = if i < executor.running {
             (look.glyphs.slot_used, Token::Info)
         } else {
@@ -92,15 +116,32 @@ fn seen(scene: &Scene<'_>, at: Option<Time>) -> (String, bool) {
 }
 
 /// Every endpoint, signals first, with its problem and when it answered last.
-pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, digit: u8) {
+pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, digit: Option<u8>) {
     let look = scene.look;
     let end = area.right();
     let faint = look.ink(Token::Faint);
-    name(canvas, area.x, area.y, end, scene, digit, "ENDPOINTS", Panel::Executors);
+    match digit {
+        Some(digit) => name(
+            canvas,
+            area.x,
+            area.y,
+            end,
+            scene,
+            digit,
+            "ENDPOINTS",
+            Panel::Executors,
+        ),
+        None => canvas.put(area.x, area.y, end, "ENDPOINTS", look.bold(Token::Muted)),
+    };
     canvas.right(area.x, area.y, end, &[p("last", faint)]);
     let signals = scene.feed.signals.values().map(|s| {
-        let says = format!("lag {}", s.name);
-        (s.name.as_str(), says, &s.problem, Scene::last(s).map(|(at, _)| at))
+        let says = format!("signal, every {}", age(super::numbers::delta(s.interval)));
+        (
+            s.name.as_str(),
+            says,
+            &s.problem,
+            Scene::last(s).map(|(at, _)| at),
+        )
     });
     let executors = scene.feed.executors.values().map(|e| {
         let says = super::numbers::of(u64::from(e.slots), "slot");
@@ -123,20 +164,49 @@ pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, 
         };
         y += 1;
     }
-    verdict(canvas, Rect { y, height: area.bottom().saturating_sub(y), ..area }, scene, all.len());
+    verdict(
+        canvas,
+        Rect {
+            y,
+            height: area.bottom().saturating_sub(y),
+            ..area
+        },
+        scene,
+        all.len(),
+    );
 }
 
 /// Several endpoints down at once have one cause more often than many.
 fn verdict(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, all: usize) {
-    let signals = scene.feed.signals.values().filter(|s| s.problem.is_some()).count();
-    let down = signals + scene.feed.executors.values().filter(|e| e.problem.is_some()).count();
+    let signals = scene
+        .feed
+        .signals
+        .values()
+        .filter(|s| s.problem.is_some())
+        .count();
+    let down = signals
+        + scene
+            .feed
+            .executors
+            .values()
+            .filter(|e| e.problem.is_some())
+            .count();
     if down < 2 || down * 2 <= all {
         return;
     }
-    let text = format!(
-        "{down} of {all} fail: look at this host's network first. What runs goes on without us."
-    );
-    for (i, line) in wrap(&text, area.width).iter().enumerate().take(usize::from(area.height)) {
-        canvas.put(area.x, area.y + i as u16, area.right(), line, scene.look.ink(Token::Text));
+    let text =
+        format!("{down} of {all} fail: look at this host's network first. What runs goes on without us.");
+    for (i, line) in wrap(&text, area.width)
+        .iter()
+        .enumerate()
+        .take(usize::from(area.height))
+    {
+        canvas.put(
+            area.x,
+            area.y + i as u16,
+            area.right(),
+            line,
+            scene.look.ink(Token::Text),
+        );
     }
 }

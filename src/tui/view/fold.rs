@@ -33,9 +33,8 @@ pub(super) fn arrange(busy: &[bool], home: usize, rows: u16) -> Vec<Row> {
     let (mut from, mut to) = (home, home + 1);
     let mut used = u32::from(OPEN);
     loop {
-        let fits = |i: Option<usize>| {
-            i.filter(|i| *i < busy.len() && used + height(folded[*i]) <= u32::from(rows))
-        };
+        let fits =
+            |i: Option<usize>| i.filter(|i| *i < busy.len() && used + height(folded[*i]) <= u32::from(rows));
         let (after, before) = (fits(Some(to)), fits(from.checked_sub(1)));
         // Both sides grow alike, so that the cursor's year stays near the middle.
         let take_after = match (after, before) {
@@ -66,18 +65,30 @@ mod tests {
     use proptest::prelude::*;
 
     fn shape(busy: &[bool], home: usize, rows: u16) -> Vec<(usize, bool)> {
-        arrange(busy, home, rows).into_iter().map(|r| (r.index, r.folded)).collect()
+        arrange(busy, home, rows)
+            .into_iter()
+            .map(|r| (r.index, r.folded))
+            .collect()
     }
 
     #[test]
     fn three_years_are_open_where_there_is_room() {
-        assert_eq!(shape(&[true, true, false], 0, 24), [(0, false), (1, false), (2, false)]);
+        assert_eq!(
+            shape(&[true, true, false], 0, 24),
+            [(0, false), (1, false), (2, false)]
+        );
     }
 
     #[test]
     fn the_calm_year_farthest_from_the_cursor_is_folded_first() {
-        assert_eq!(shape(&[true, true, false], 1, 17), [(0, false), (1, false), (2, true)]);
-        assert_eq!(shape(&[false, false, false, false], 1, 25), [(0, false), (1, false), (2, false), (3, true)]);
+        assert_eq!(
+            shape(&[true, true, false], 1, 17),
+            [(0, false), (1, false), (2, true)]
+        );
+        assert_eq!(
+            shape(&[false, false, false, false], 1, 25),
+            [(0, false), (1, false), (2, false), (3, true)]
+        );
     }
 
     #[test]

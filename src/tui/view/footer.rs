@@ -27,12 +27,23 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Op
         return None;
     }
     let keys_y = area.bottom() - 1;
-    canvas.clear(Rect { y: keys_y, height: 1, ..area }, Token::Surface);
+    canvas.clear(
+        Rect {
+            y: keys_y,
+            height: 1,
+            ..area
+        },
+        Token::Surface,
+    );
     keys(canvas, keys_y, area, scene);
     if area.height < 2 {
         return None;
     }
-    let row = Rect { y: keys_y - 1, height: 1, ..area };
+    let row = Rect {
+        y: keys_y - 1,
+        height: 1,
+        ..area
+    };
     canvas.clear(row, Token::Bg);
     prompt(canvas, row, scene).or_else(|| {
         cursor_line(canvas, row, scene);
@@ -95,10 +106,20 @@ fn cursor_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
     let gap = if row.width < 120 { " " } else { "  " };
     let pieces = [
         p(date, look.bold(Token::Bright)),
-        p(format!(" {glyph} {}", chunk.state.word()), word.patch(look.bold(Token::Text).fg(word.fg.unwrap_or_default()))),
+        p(
+            format!(" {glyph} {}", chunk.state.word()),
+            word.patch(look.bold(Token::Text).fg(word.fg.unwrap_or_default())),
+        ),
         p(gap, look.ink(Token::Text)),
         p(why, look.ink(Token::Text)),
-        p(if unblock.is_empty() { String::new() } else { format!(". {unblock}") }, look.ink(Token::Muted)),
+        p(
+            if unblock.is_empty() {
+                String::new()
+            } else {
+                format!(". {unblock}")
+            },
+            look.ink(Token::Muted),
+        ),
     ];
     canvas.pieces(x, y, end, &pieces);
 }
@@ -106,25 +127,37 @@ fn cursor_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
 /// Without a cursor the line speaks of what is most urgent.
 fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
     let n = scene.n(ChunkState::Uncertain);
-    let Some(backfill) = scene.backfill.filter(|_| n > 0) else { return };
+    let Some(backfill) = scene.backfill.filter(|_| n > 0) else {
+        return;
+    };
     let look = scene.look;
     let unit = backfill.spec.granularity.word();
     let uncertain = backfill.active().filter(|c| c.state == ChunkState::Uncertain);
     let seen = uncertain.map(|c| c.since).min();
-    let since = seen.map_or_else(String::new, |t| format!(" since {}", clock(t, scene.now, scene.zone)));
+    let since = seen.map_or_else(String::new, |t| {
+        format!(" since {}", clock(t, scene.now, scene.zone))
+    });
     let glyph = look.glyphs.narrow(ChunkState::Uncertain);
     let pieces = [
         p(format!("{} uncertain ", of(n, unit)), look.bold(Token::Bright)),
         p(glyph.to_string(), look.ink(Token::Warn)),
-        p(format!(" nobody answers for them{since}; their slots stay taken."), look.ink(Token::Text)),
-        p(" Nothing is sent again until an executor answers", look.ink(Token::Muted)),
+        p(
+            format!(" no answer{since}; their slots stay taken."),
+            look.ink(Token::Text),
+        ),
+        p(
+            " Nothing is resubmitted until an executor answers",
+            look.ink(Token::Muted),
+        ),
     ];
     canvas.pieces(row.x + 1, row.y, row.right(), &pieces);
 }
 
 /// With a selection the line names it.
 fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> bool {
-    let Some(selected) = super::selection::Selected::of(scene) else { return false };
+    let Some(selected) = super::selection::Selected::of(scene) else {
+        return false;
+    };
     let look = scene.look;
     let unit = scene.backfill.map_or("chunk", |b| b.spec.granularity.word());
     let range = match (&selected.first, &selected.last) {
@@ -137,7 +170,10 @@ fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> bool
         n => format!(". {} not part of it any more", of(n as u64, "mark")),
     };
     let pieces = [
-        p(format!("{} selected", of(selected.total, unit)), look.bold(Token::Bright)),
+        p(
+            format!("{} selected", of(selected.total, unit)),
+            look.bold(Token::Bright),
+        ),
         p(range, look.ink(Token::Text)),
         p(lost, look.ink(Token::Warn)),
         p(". Every action opens its plan first", look.ink(Token::Muted)),
@@ -150,9 +186,21 @@ fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> bool
 fn prompt(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> Option<Position> {
     let zone = scene.zone.name();
     let (label, text, remark) = match scene.top()? {
-        Layer::Date(text) => ("go to", text, format!("YYYY-MM-DD, {zone}; g again is the first day")),
-        Layer::Filter(text) => ("filter", text, "date, state, cause, executor; empty shows all".to_owned()),
-        Layer::Reason(text) => ("reason", text, "optional; enter records it, esc leaves it out".to_owned()),
+        Layer::Date(text) => (
+            "go to",
+            text,
+            format!("YYYY-MM-DD, {zone}; g again is the first day"),
+        ),
+        Layer::Filter(text) => (
+            "filter",
+            text,
+            "date, state, cause, executor; empty shows all".to_owned(),
+        ),
+        Layer::Reason(text) => (
+            "reason",
+            text,
+            "optional; enter records it, esc leaves it out".to_owned(),
+        ),
         _ => return None,
     };
     let look = scene.look;
@@ -182,6 +230,12 @@ pub(super) fn input(
     }
     let after = canvas.put(x, y, end, shown, look.bold(Token::Text));
     canvas.dot(after, y, ' ', look.cursor());
-    canvas.items(after + 3, y, end, 0, &[vec![p(remark.to_owned(), look.ink(Token::Faint))]]);
+    canvas.items(
+        after + 3,
+        y,
+        end,
+        0,
+        &[vec![p(remark.to_owned(), look.ink(Token::Faint))]],
+    );
     Position::new(after.min(end.saturating_sub(1)), y)
 }

@@ -49,7 +49,10 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
             wide: area.width >= 120,
         };
         let (label, value) = match i {
-            0 => (vec![p("STATE", scene.look.ink(Token::Muted))], chip(scene, &word, slot.room())),
+            0 => (
+                vec![p("STATE", scene.look.ink(Token::Muted))],
+                chip(scene, &word, slot.room()),
+            ),
             1 => running(scene, backfill, allowed, slot.wide),
             2 => lag_slot(scene, backfill, slot),
             3 => done(scene, backfill, slot.wide),
@@ -83,11 +86,19 @@ impl Slot {
 /// Row 0. The range goes first when it is narrow.
 fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill: &Backfill) {
     let look = scene.look;
-    let (text, muted, faint) = (look.ink(Token::Text), look.ink(Token::Muted), look.ink(Token::Faint));
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
     let spec = &backfill.spec;
     let local = scene.now.with_timezone(&scene.zone);
     let mut right = owner(scene, end >= 200);
-    let date = if end >= 200 { local.format("%a %Y-%m-%d ").to_string() } else { String::new() };
+    let date = if end >= 200 {
+        local.format("%a %Y-%m-%d ").to_string()
+    } else {
+        String::new()
+    };
     let gap = if end >= 200 { "    " } else { "   " };
     right.push(p(format!("{gap}{date}"), text));
     right.push(p(local.format("%H:%M:%S").to_string(), look.bold(Token::Bright)));
@@ -97,12 +108,20 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     let x = match &spec.environment {
         Some(environment) => {
             let word = environment.to_uppercase();
-            let style = if is_production(environment) { look.bold(Token::Warn) } else { look.bold(Token::Text) };
+            let style = if is_production(environment) {
+                look.bold(Token::Warn)
+            } else {
+                look.bold(Token::Text)
+            };
             canvas.put(x + 2, y, right_x, &word, style)
         }
         None => x,
     };
-    let n = format!("{} {}s", exact(backfill.chunks.len() as u64), unit(spec.granularity));
+    let n = format!(
+        "{} {}s",
+        exact(backfill.chunks.len() as u64),
+        unit(spec.granularity)
+    );
     let range = format!("{} .. {}, {n}, {}", spec.start, spec.end, spec.timezone.name());
     let target = format!("   {}", spec.target);
     let items = [vec![p(range.clone(), muted)], vec![p(target, muted)]];
@@ -130,11 +149,22 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     if let Some(origin) = scene.app.read_only {
         pieces.push(p("READ-ONLY", look.bold(Token::Warn)));
-        pieces.push(p(if wide { format!(" by {origin}   ") } else { "   ".to_owned() }, look.ink(Token::Muted)));
+        pieces.push(p(
+            if wide {
+                format!(" by {origin}   ")
+            } else {
+                "   ".to_owned()
+            },
+            look.ink(Token::Muted),
+        ));
     }
     match &scene.feed.lease {
         LeaseView::Nobody => pieces.push(p("nobody supervises", look.bold(Token::Warn))),
-        LeaseView::Held { holder, epoch, age: renewed } => {
+        LeaseView::Held {
+            holder,
+            epoch,
+            age: renewed,
+        } => {
             pieces.push(p(holder.as_str(), look.ink(Token::Text)));
             let more = if wide {
                 format!(" holds the lease {}, epoch {epoch}", age(delta(*renewed)))
@@ -149,7 +179,11 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
 
 /// The chip of the STATE slot, with a blank on both sides where there is room.
 pub(super) fn chip<'a>(scene: &Scene<'_>, word: &StateWord, room: u16) -> Vec<Piece<'a>> {
-    let text = if columns(&word.long) + 1 <= room { &word.long } else { &word.short };
+    let text = if columns(&word.long) + 1 <= room {
+        &word.long
+    } else {
+        &word.short
+    };
     let text = match room.saturating_sub(columns(text)) {
         2.. => format!(" {text} "),
         1 => format!(" {text}"),
@@ -163,7 +197,10 @@ type Filled<'a> = (Vec<Piece<'a>>, Vec<Piece<'a>>);
 fn running<'a>(scene: &Scene<'_>, backfill: &Backfill, allowed: Allowed, wide: bool) -> Filled<'a> {
     let look = scene.look;
     let label = if wide { "RUN / LIMIT" } else { "RUNNING" };
-    let mut value = vec![p(count(u64::from(backfill.running_weight())), look.bold(Token::Bright))];
+    let mut value = vec![p(
+        count(u64::from(backfill.running_weight())),
+        look.bold(Token::Bright),
+    )];
     if scene.n(ChunkState::Uncertain) > 0 {
         value.push(p("?", look.bold(Token::Warn)));
     }
@@ -178,23 +215,37 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     let look = scene.look;
     let muted = look.ink(Token::Muted);
     let Some(signal) = scene.signal else {
-        let says = if backfill.spec.signals.is_empty() { "no signal" } else { "no sample yet" };
+        let says = if backfill.spec.signals.is_empty() {
+            "no signal"
+        } else {
+            "no sample yet"
+        };
         return (vec![p("LAG", muted)], vec![p(says, muted)]);
     };
     let label = vec![p("LAG ", muted), p(signal.name.as_str(), muted)];
     let Some(value) = scene.fresh(signal) else {
-        return (label, no_sample(scene, signal));
+        return (label, no_sample(scene, signal, slot.room()));
     };
-    let now = p(lag(value, signal.unit), look.bold(Scene::lag_token(signal, value)));
+    let now = p(
+        lag(value, signal.unit),
+        look.bold(Scene::lag_token(signal, value)),
+    );
     let Some(trend) = Trend::of(signal, value) else {
         let low = format!("  low {}", super::numbers::level(signal.low, signal.unit));
-        return (label, vec![now, p(" flat", muted), p(low, look.ink(Token::Faint))]);
+        return (
+            label,
+            vec![now, p(" flat", muted), p(low, look.ink(Token::Faint))],
+        );
     };
     let (arrow, token) = trend.arrow(scene);
     let mut pieces = vec![now, p(format!(" {arrow} "), look.ink(token))];
     let speed = format!("{} ", slope(trend.slope, signal.unit));
     let goal = trend.goal();
-    let ink = if trend.slope > 0.0 { look.ink(Token::Warn) } else { look.ink(Token::Text) };
+    let ink = if trend.slope > 0.0 {
+        look.ink(Token::Warn)
+    } else {
+        look.ink(Token::Text)
+    };
     // The slope goes before the time to the threshold.
     if width(&pieces) + columns(&speed) + columns(&goal) <= slot.room() {
         pieces.push(p(speed, look.ink(Token::Text)));
@@ -203,12 +254,14 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     (label, pieces)
 }
 
-fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView) -> Vec<Piece<'a>> {
+fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView, room: u16) -> Vec<Piece<'a>> {
     let look = scene.look;
     let mut pieces = vec![p("no sample", look.bold(Token::Warn))];
     if let Some((at, value)) = Scene::last(signal) {
         let last = format!(", {} {} ago", lag(value, signal.unit), rough_age(scene.now - at));
-        pieces.push(p(last, look.ink(Token::Muted)));
+        let short = format!(" {}", age(scene.now - at));
+        let fits = width(&pieces) + columns(&last) <= room;
+        pieces.push(p(if fits { last } else { short }, look.ink(Token::Muted)));
     }
     pieces
 }
@@ -251,7 +304,11 @@ impl Trend {
     /// The glyph and its ink.
     pub fn arrow(&self, scene: &Scene<'_>) -> (char, Token) {
         let glyphs = &scene.look.glyphs;
-        if self.slope > 0.0 { (glyphs.rising, Token::Warn) } else { (glyphs.falling, Token::Ok) }
+        if self.slope > 0.0 {
+            (glyphs.rising, Token::Warn)
+        } else {
+            (glyphs.falling, Token::Ok)
+        }
     }
 
     /// `hard in 2m`.
@@ -272,7 +329,10 @@ fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
     } else {
         format!("/{}", count(all))
     };
-    let value = vec![p(count(done), look.bold(Token::Bright)), p(rest, look.ink(Token::Muted))];
+    let value = vec![
+        p(count(done), look.bold(Token::Bright)),
+        p(rest, look.ink(Token::Muted)),
+    ];
     (vec![p("DONE", look.ink(Token::Muted))], value)
 }
 
@@ -280,21 +340,27 @@ fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
 pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
     use ChunkState as S;
     let look = scene.look;
-    let words = [("quarantined", "uncertain"), ("quar", "unc"), ("q", "u")];
+    let words = [(" quarantined", " uncertain"), (" quar", " unc"), ("q", "u")];
     let mut pieces = Vec::new();
     for (quarantined, uncertain) in words {
         pieces.clear();
         if scene.n(S::Failed) > 0 {
-            pieces.push(p(format!(" {} failed ", count(scene.n(S::Failed))), look.chip(Tone::Bad)));
+            pieces.push(p(
+                format!(" {} failed ", count(scene.n(S::Failed))),
+                look.chip(Tone::Bad),
+            ));
         }
         for (state, word) in [(S::Quarantined, quarantined), (S::Uncertain, uncertain)] {
             if scene.n(state) > 0 {
                 if !pieces.is_empty() {
-                    let gap = if pieces.len() == 1 && scene.n(S::Failed) > 0 { " " } else { "  " };
+                    let close = word.len() == 1 || pieces.len() == 1 && scene.n(S::Failed) > 0;
+                    let gap = if close { " " } else { "  " };
                     pieces.push(p(gap, look.ink(Token::Text)));
                 }
-                let style = look.word(state).patch(look.bold(Token::Text).fg(look.word(state).fg.unwrap_or_default()));
-                pieces.push(p(format!("{} {word}", count(scene.n(state))), style));
+                let style = look
+                    .word(state)
+                    .patch(look.bold(Token::Text).fg(look.word(state).fg.unwrap_or_default()));
+                pieces.push(p(format!("{}{word}", count(scene.n(state))), style));
             }
         }
         if width(&pieces) <= room {
@@ -315,13 +381,20 @@ fn eta_slot<'a>(scene: &Scene<'_>, backfill: &Backfill, allowed: Allowed, slot: 
         return (label("ETA"), vec![p("none", muted)]);
     }
     if blind_since(scene.feed, backfill).is_some() {
-        let says = if slot.wide { "unknown while blind" } else { "unknown" };
+        let says = if slot.wide {
+            "unknown while blind"
+        } else {
+            "unknown"
+        };
         return (label("ETA"), vec![p(says, muted)]);
     }
     let estimate = Eta::of(backfill);
     let stopped = allowed.value == 0 || scene.feed.lease == LeaseView::Nobody;
     match (estimate, stopped) {
-        (None, _) => (label("ETA"), vec![p(if slot.wide { "after 8 are done" } else { "later" }, muted)]),
+        (None, _) => (
+            label("ETA"),
+            vec![p(if slot.wide { "after 8 are done" } else { "later" }, muted)],
+        ),
         (Some(e), true) => {
             let work = duration(e.at(backfill.spec.max_limit));
             let says = if slot.wide { " of work left" } else { " left" };
@@ -350,7 +423,10 @@ fn endpoints<'a>(scene: &Scene<'_>, room: u16) -> Filled<'a> {
     let all: Vec<_> = signals.chain(executors).collect();
     let problems: Vec<&String> = all.iter().filter_map(|p| p.as_ref()).collect();
     let mut value = vec![
-        p(count((all.len() - problems.len()) as u64), look.bold(Token::Bright)),
+        p(
+            count((all.len() - problems.len()) as u64),
+            look.bold(Token::Bright),
+        ),
         p(" ok", look.ink(Token::Muted)),
     ];
     match problems.as_slice() {
@@ -368,10 +444,21 @@ fn endpoints<'a>(scene: &Scene<'_>, room: u16) -> Filled<'a> {
 /// The next instant at which something ends by itself.
 fn cliff<'a>(scene: &Scene<'_>, backfill: &Backfill) -> Filled<'a> {
     let look = scene.look;
-    let pause = backfill.pause.as_ref().and_then(|x| x.until).map(|t| (t, "pause ends"));
+    let pause = backfill
+        .pause
+        .as_ref()
+        .and_then(|x| x.until)
+        .map(|t| (t, "pause ends"));
     let force = backfill.force.as_ref().map(|(f, _)| (f.until, "force ends"));
-    let breaker = backfill.breaker.as_ref().map(|b| (b.retry_at, "breaker tries one"));
-    let next = [pause, force, breaker].into_iter().flatten().filter(|(t, _)| *t > scene.now).min();
+    let breaker = backfill
+        .breaker
+        .as_ref()
+        .map(|b| (b.retry_at, "breaker tries one"));
+    let next = [pause, force, breaker]
+        .into_iter()
+        .flatten()
+        .filter(|(t, _)| *t > scene.now)
+        .min();
     let value = match next {
         Some((at, what)) => vec![
             p(clock(at, scene.now, scene.zone), look.bold(Token::Bright)),
@@ -399,7 +486,11 @@ pub(super) fn why_row(
     let room = end.saturating_sub(x);
     let sentence = clauses(&sentence, |s| columns(s) <= room);
     let (before, number, after) = emphasis(sentence, allowed.by);
-    let token = if matches!(allowed.by, Binder::Signal | Binder::Critical) { Token::Bad } else { Token::Warn };
+    let token = if matches!(allowed.by, Binder::Signal | Binder::Critical) {
+        Token::Bad
+    } else {
+        Token::Warn
+    };
     let pieces = [
         p(before, look.ink(Token::Text)),
         p(number, look.bold(token)),
@@ -412,7 +503,9 @@ pub(super) fn why_row(
 fn emphasis(sentence: &str, by: Binder) -> (&str, &str, &str) {
     let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
     if matches!(by, Binder::Signal | Binder::Critical)
-        && let Some(at) = sentence.find(" s was over ").or_else(|| sentence.find(" s is over "))
+        && let Some(at) = sentence
+            .find(" s was over ")
+            .or_else(|| sentence.find(" s is over "))
     {
         let start = sentence[..at].rfind(' ').map_or(0, |i| i + 1);
         return (&sentence[..start], &sentence[start..at + 2], &sentence[at + 2..]);
@@ -423,7 +516,11 @@ fn emphasis(sentence: &str, by: Binder) -> (&str, &str, &str) {
         if from > 0 && tail[from..].starts_with(" to ") {
             let start = at + 6 + from + 4;
             let n = digits(&sentence[start..]);
-            return (&sentence[..start], &sentence[start..start + n], &sentence[start + n..]);
+            return (
+                &sentence[..start],
+                &sentence[start..start + n],
+                &sentence[start + n..],
+            );
         }
     }
     (sentence, "", "")
@@ -441,22 +538,53 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         p(format!(" {}", local.format("%Z")), look.ink(Token::Muted)),
     ];
     let right = canvas.right(1, y, end.saturating_sub(1), &clock);
-    let mut x = canvas.put(1, y, right.saturating_sub(2), backfill.spec.name.as_str(), look.bold(Token::Bright));
+    let mut x = canvas.put(
+        1,
+        y,
+        right.saturating_sub(2),
+        backfill.spec.name.as_str(),
+        look.bold(Token::Bright),
+    );
     if let Some(environment) = &backfill.spec.environment {
-        let style = look.bold(if is_production(environment) { Token::Warn } else { Token::Text });
-        x = canvas.put(x + 2, y, right.saturating_sub(2), &environment.to_uppercase(), style);
+        let style = look.bold(if is_production(environment) {
+            Token::Warn
+        } else {
+            Token::Text
+        });
+        x = canvas.put(
+            x + 2,
+            y,
+            right.saturating_sub(2),
+            &environment.to_uppercase(),
+            style,
+        );
     }
     let mut owner = owner(scene, false);
-    owner.truncate(if scene.feed.lease == LeaseView::Nobody { 3 } else { 0 });
+    owner.truncate(if scene.feed.lease == LeaseView::Nobody {
+        3
+    } else {
+        0
+    });
     if scene.app.read_only.is_some() && owner.is_empty() {
         owner.push(p("READ-ONLY", look.bold(Token::Warn)));
     }
     canvas.items(x + 2, y, right.saturating_sub(2), 0, &[owner]);
     let word = state_word(scene.feed, backfill, scene.now);
     let allowed = allowed(backfill, scene.now);
-    let room = if area.width >= 60 { 19 } else { columns(&word.short) + 2 };
-    let slot = Slot { x: 0, end: 14, wide: false };
-    let short = StateWord { long: word.short.clone(), ..word.clone() };
+    let room = if area.width >= 60 {
+        19
+    } else {
+        columns(&word.short) + 2
+    };
+    let slot = Slot {
+        x: 0,
+        end: 14,
+        wide: false,
+    };
+    let short = StateWord {
+        long: word.short.clone(),
+        ..word.clone()
+    };
     let items = [
         chip(scene, if area.width >= 60 { &word } else { &short }, room),
         lag_slot(scene, backfill, slot).1.into_iter().take(2).collect(),

@@ -49,7 +49,11 @@ struct Axis {
 impl Axis {
     /// An hour; while lag drains half an hour of which the last part is to come.
     fn new(cells: u16, now: Time, draining: bool) -> Self {
-        let (window, future) = if draining { (1_800.0, cells * 10 / 56) } else { (3_600.0, 0) };
+        let (window, future) = if draining {
+            (1_800.0, cells * 10 / 56)
+        } else {
+            (3_600.0, 0)
+        };
         let cell = window / f64::from(cells.max(1));
         let past = cells - future;
         let span = TimeDelta::milliseconds((f64::from(past) * cell * 1_000.0) as i64);
@@ -73,7 +77,9 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, strip
     if area.height < 2 || area.width <= LABELS + 4 {
         return;
     }
-    let draining = scene.backfill.is_some_and(|b| held_by_signal(scene.feed, b, scene.now))
+    let draining = scene
+        .backfill
+        .is_some_and(|b| held_by_signal(scene.feed, b, scene.now))
         && scene.signal.is_some_and(|s| s.slope.is_some_and(|m| m < 0.0));
     title(canvas, area, scene, draining);
     let Some(signal) = scene.signal else {
@@ -82,7 +88,17 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, strip
     let below = 1 + u16::from(strips.running) + u16::from(strips.times);
     let rows = area.height.saturating_sub(1 + below);
     let axis = Axis::new(area.width - LABELS, scene.now, draining);
-    chart(canvas, Rect { y: area.y + 1, height: rows, ..area }, scene, signal, axis);
+    chart(
+        canvas,
+        Rect {
+            y: area.y + 1,
+            height: rows,
+            ..area
+        },
+        scene,
+        signal,
+        axis,
+    );
     let mut y = area.y + 1 + rows;
     limit_strip(canvas, area.x, y, scene, axis);
     if strips.running {
@@ -98,7 +114,16 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, draining: bool)
     let look = scene.look;
     let end = area.right();
     let of = scene.signal.map_or(String::new(), |s| format!(" {}", s.name));
-    let x = name(canvas, area.x, area.y, end, scene, 2, &format!("LAG{of}"), Panel::Lag);
+    let x = name(
+        canvas,
+        area.x,
+        area.y,
+        end,
+        scene,
+        2,
+        &format!("LAG{of}"),
+        Panel::Lag,
+    );
     let Some(signal) = scene.signal else { return };
     if scene.fresh(signal).is_none() {
         let text = match Scene::last(signal) {
@@ -112,16 +137,24 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, draining: bool)
         Unit::Seconds => ("seconds behind", "s behind"),
         Unit::Messages => ("messages behind", "messages"),
     };
-    let span = if draining { "30m, dots = predicted" } else { "last hour" };
+    let span = if draining {
+        "30m, dots = predicted"
+    } else {
+        "last hour"
+    };
     let full = format!("{long}, {span}");
     let room = end.saturating_sub(x + 2);
-    let text = if crate::tui::widgets::fit::columns(&full) <= room.min(45).max(room.saturating_sub(6)) && area.width >= 60 {
+    let text = if crate::tui::widgets::fit::columns(&full) <= room.min(45).max(room.saturating_sub(6))
+        && area.width >= 60
+    {
         full
     } else {
         format!("{short}, {}", if draining { "30m" } else { "1 h" })
     };
     let x = canvas.put(x + 2, area.y, end, &text, look.ink(Token::Faint));
-    let others = scene.backfill.map_or(0, |b| b.spec.signals.len().saturating_sub(1));
+    let others = scene
+        .backfill
+        .map_or(0, |b| b.spec.signals.len().saturating_sub(1));
     if others > 0 {
         let more = format!("  and {others} more");
         canvas.items(x, area.y, end, 0, &[vec![p(more, look.ink(Token::Faint))]]);
@@ -190,7 +223,9 @@ fn series(signal: &SignalView, axis: Axis) -> (Vec<Option<f64>>, usize) {
     let hold = (signal.interval.as_secs_f64() * 1.5).max(step);
     let offset = |at: Time| (at - axis.start).num_milliseconds() as f64 / 1_000.0;
     let mut samples = signal.samples.iter().peekable();
-    let known_from = samples.peek().map_or(dots, |(at, _)| (offset(*at) / step).max(0.0) as usize);
+    let known_from = samples
+        .peek()
+        .map_or(dots, |(at, _)| (offset(*at) / step).max(0.0) as usize);
     let mut carried: Option<(f64, f64)> = None;
     let values = (0..dots)
         .map(|dot| {
@@ -208,7 +243,10 @@ fn series(signal: &SignalView, axis: Axis) -> (Vec<Option<f64>>, usize) {
                     };
                 }
             }
-            let held = before.or(carried).filter(|(at, _)| from - at <= hold).map(|(_, v)| v);
+            let held = before
+                .or(carried)
+                .filter(|(at, _)| from - at <= hold)
+                .map(|(_, v)| v);
             worst.or(if carried.is_some() { held } else { None })
         })
         .collect();
@@ -248,7 +286,9 @@ fn labels(
         ("low", signal.low, Token::Muted),
     ];
     for (word, value, token) in levels.into_iter().take(if with_low { 3 } else { 2 }) {
-        let Some(row) = chart.row_of(value, rows) else { continue };
+        let Some(row) = chart.row_of(value, rows) else {
+            continue;
+        };
         if row < rows && !taken.contains(&row) {
             let text = format!("{word} {}", level(value, signal.unit));
             canvas.put(x, area.bottom() - 1 - row, end, &text, look.ink(token));
@@ -261,54 +301,83 @@ fn labels(
         taken.push(rows - 1);
     }
     let fresh = scene.fresh(signal);
-    let Some(value) = fresh.or(Scene::last(signal).map(|(_, v)| v)) else { return };
+    let Some(value) = fresh.or(Scene::last(signal).map(|(_, v)| v)) else {
+        return;
+    };
     let own = chart.row_of(value, rows).unwrap_or(rows.saturating_sub(1));
     // `now` is never hidden: up if there is room, else down.
     let up = (own..rows).find(|row| !taken.contains(row));
-    let row = up.or_else(|| (0..own).rev().find(|row| !taken.contains(row))).unwrap_or(own);
+    let row = up
+        .or_else(|| (0..own).rev().find(|row| !taken.contains(row)))
+        .unwrap_or(own);
     let (text, token) = match fresh {
-        Some(value) => (format!("now {}", level(value, signal.unit)), Scene::lag_token(signal, value)),
+        Some(value) => (
+            format!("now {}", level(value, signal.unit)),
+            Scene::lag_token(signal, value),
+        ),
         None => ("now ?".to_owned(), Token::Warn),
     };
-    canvas.put(x, area.bottom() - 1 - row, end, &format!("{text}      "), look.bold(token));
+    canvas.put(x, area.bottom() - 1 - row, end, &text, look.bold(token));
 }
 
 fn limit_strip(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axis: Axis) {
     let look = scene.look;
     let mut last = None;
-    let steps = changes(scene, axis, |(_, limit, _)| *limit, |column, limit| {
-        let token = match last {
-            _ if limit == 0 => Token::Bad,
-            Some(before) if limit < before => Token::Warn,
-            _ => Token::Muted,
-        };
-        last = Some(limit);
-        Step {
-            column,
-            text: limit.to_string(),
-            value: look.bold(token),
-            line: look.half(token),
-        }
-    });
+    let steps = changes(
+        scene,
+        axis,
+        |(_, limit, _)| *limit,
+        |column, limit| {
+            let token = match last {
+                _ if limit == 0 => Token::Bad,
+                Some(before) if limit < before => Token::Warn,
+                _ => Token::Muted,
+            };
+            last = Some(limit);
+            Step {
+                column,
+                text: limit.to_string(),
+                value: look.bold(token),
+                line: look.half(token),
+            }
+        },
+    );
     draw_strip(canvas, x, y, axis.past, &steps);
-    canvas.put(x + axis.cells + 1, y, x + axis.cells + LABELS, "limit", look.ink(Token::Muted));
+    canvas.put(
+        x + axis.cells + 1,
+        y,
+        x + axis.cells + LABELS,
+        "limit",
+        look.ink(Token::Muted),
+    );
 }
 
 fn running_strip(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axis: Axis) {
     let look = scene.look;
     let mut first = true;
-    let steps = changes(scene, axis, |(_, _, running)| *running, |column, running| {
-        let token = if first { Token::Muted } else { Token::Text };
-        first = false;
-        Step {
-            column,
-            text: running.to_string(),
-            value: look.bold(token),
-            line: look.half(Token::Muted),
-        }
-    });
+    let steps = changes(
+        scene,
+        axis,
+        |(_, _, running)| *running,
+        |column, running| {
+            let token = if first { Token::Muted } else { Token::Text };
+            first = false;
+            Step {
+                column,
+                text: running.to_string(),
+                value: look.bold(token),
+                line: look.half(Token::Muted),
+            }
+        },
+    );
     draw_strip(canvas, x, y, axis.past, &steps);
-    canvas.put(x + axis.cells + 1, y, x + axis.cells + LABELS, "running", look.ink(Token::Muted));
+    canvas.put(
+        x + axis.cells + 1,
+        y,
+        x + axis.cells + LABELS,
+        "running",
+        look.ink(Token::Muted),
+    );
 }
 
 /// The columns at which a value changes; what held before the axis begins stands in its first column.
@@ -324,23 +393,37 @@ fn changes(
         if steps.last().is_some_and(|(_, last)| *last == value) {
             continue;
         }
-        let column = if entry.0 < axis.start { Some(0) } else { axis.cell_of(entry.0) };
+        let column = if entry.0 < axis.start {
+            Some(0)
+        } else {
+            axis.cell_of(entry.0)
+        };
         let Some(column) = column else { continue };
         let column = column.min(axis.past.saturating_sub(1));
         // Two changes in one column: the later one is what came of it.
-        while steps.last().is_some_and(|(c, _)| *c == column && steps.len() > usize::from(column > 0)) {
+        while steps
+            .last()
+            .is_some_and(|(c, _)| *c == column && steps.len() > usize::from(column > 0))
+        {
             steps.pop();
         }
         if steps.last().is_none_or(|(_, last)| *last != value) {
             steps.push((column, value));
         }
     }
-    steps.into_iter().map(|(column, value)| step(column, value)).collect()
+    steps
+        .into_iter()
+        .map(|(column, value)| step(column, value))
+        .collect()
 }
 
 /// Times centred under round minutes.
 fn times(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axis: Axis) {
-    let minutes = if axis.cell * f64::from(axis.cells) > 2_000.0 { 15 } else { 5 };
+    let minutes = if axis.cell * f64::from(axis.cells) > 2_000.0 {
+        15
+    } else {
+        5
+    };
     let local = axis.start.with_timezone(&scene.zone);
     let into = i64::from(local.minute() % minutes) * 60 + i64::from(local.second());
     let mut at = axis.start - TimeDelta::seconds(into);

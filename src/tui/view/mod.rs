@@ -96,7 +96,13 @@ fn line(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         return;
     }
     let Some(backfill) = scene.backfill else {
-        canvas.put(area.x, area.y, area.right(), "backfill: enlarge to 80x24", look.ink(Token::Text));
+        canvas.put(
+            area.x,
+            area.y,
+            area.right(),
+            "backfill: enlarge to 80x24",
+            look.ink(Token::Text),
+        );
         return;
     };
     let word = state_word(scene.feed, backfill, scene.now);
@@ -104,7 +110,10 @@ fn line(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     let done = numbers::count(scene.n(crate::domain::state::ChunkState::Done));
     let mut pieces = vec![p(word.short, look.chip(word.tone)), p(" ", look.ink(Token::Text))];
     pieces.extend(header::needs_you(scene, 20));
-    pieces.push(p(format!(" {done}/{all} enlarge to 80x24"), look.ink(Token::Text)));
+    pieces.push(p(
+        format!(" {done}/{all} enlarge to 80x24"),
+        look.ink(Token::Text),
+    ));
     canvas.pieces(area.x, area.y, area.right(), &pieces);
 }
 
@@ -113,7 +122,11 @@ fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Pos
     header::compact(canvas, area, scene);
     let y = area.y + 3;
     let bottom = area.bottom().saturating_sub(footer::ROWS);
-    let grid = Rect { y, height: bottom.saturating_sub(y), ..area };
+    let grid = Rect {
+        y,
+        height: bottom.saturating_sub(y),
+        ..area
+    };
     if scene.has(|l| matches!(l, Layer::Drawer)) {
         drawer::draw(canvas, grid, scene);
         return None;
@@ -123,11 +136,22 @@ fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Pos
         return list(canvas, grid, scene);
     }
     let with_title = grid.height >= 10;
-    let body = Rect { y: grid.y + u16::from(with_title), height: grid.height - u16::from(with_title), ..grid };
+    let body = Rect {
+        y: grid.y + u16::from(with_title),
+        height: grid.height - u16::from(with_title),
+        ..grid
+    };
     let days = scene.app.zoom == Zoom::Days && body.height >= 8;
     let weeks = if days { body.height - 8 } else { body.height };
     let drawn = if scene.app.zoom == Zoom::Years && body.height >= 2 {
-        calendar.zoomed_out(canvas, Rect { width: area.width.min(layout::BAND), ..body }, 1)
+        calendar.zoomed_out(
+            canvas,
+            Rect {
+                width: area.width.min(layout::BAND),
+                ..body
+            },
+            1,
+        )
     } else {
         calendar.narrow(canvas, body, weeks.min(calendar.years() as u16), days)
     };
@@ -169,14 +193,16 @@ fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> O
     header::draw(canvas, area, scene);
     let page = layout::page(area, size);
     let drawer = scene.has(|l| matches!(l, Layer::Drawer));
-    let held = scene.backfill.is_some_and(|b| held_by_signal(scene.feed, b, scene.now));
+    let held = scene
+        .backfill
+        .is_some_and(|b| held_by_signal(scene.feed, b, scene.now));
     let tall = match size {
         Size::Wide => false,
         Size::Narrow => drawer,
         _ => drawer || held,
     };
     let drawn = band(canvas, scene, page, size, tall)?;
-    if let Some(panels) = layout::panels(page.inner, drawn.rows, size) {
+    if let Some(panels) = layout::panels(page.inner, drawn.rows, size, held || drawer) {
         lower(canvas, scene, panels, size, drawer, held);
     }
     if let Some(column) = page.side {
@@ -197,8 +223,16 @@ fn band(canvas: &mut Canvas<'_>, scene: &Scene<'_>, page: Page, size: Size, tall
     }
     let edge = inner.width.min(layout::BAND);
     let room = lower.leaves(inner.height, 8);
-    let at = Rect { width: edge, height: room, ..inner };
-    let drawn = if years { calendar.zoomed_out(canvas, at, 2) } else { calendar.days(canvas, at, 2) };
+    let at = Rect {
+        width: edge,
+        height: room,
+        ..inner
+    };
+    let drawn = if years {
+        calendar.zoomed_out(canvas, at, 2)
+    } else {
+        calendar.days(canvas, at, 2)
+    };
     calendar::title(canvas, page.title, inner.x + edge - 1, scene, drawn.hidden);
     Some(drawn)
 }
@@ -218,18 +252,47 @@ fn narrow_band(
     // An open drawer takes the days' rows: the weeks above still show where the cursor is.
     let days = !years && !tall;
     let room = lower.leaves(inner.height, if days { 9 } else { 1 });
-    let weeks = room.saturating_sub(if days { 8 } else { 0 }).min(calendar.years() as u16);
+    let weeks = room
+        .saturating_sub(if days { 8 } else { 0 })
+        .min(calendar.years() as u16);
     let mut drawn = if years {
-        let grid = Rect { width: 62, height: room, ..inner };
+        let grid = Rect {
+            width: 62,
+            height: room,
+            ..inner
+        };
         calendar.zoomed_out(canvas, grid, 1)
     } else {
-        calendar.narrow(canvas, Rect { height: room, ..inner }, weeks, days)
+        calendar.narrow(
+            canvas,
+            Rect {
+                height: room,
+                ..inner
+            },
+            weeks,
+            days,
+        )
     };
     let x = inner.x + 62;
-    let end = inner.right() - 1;
+    let end = inner.right() - 2;
     let y = page.title;
-    let after = calendar::name(canvas, inner.x + 1, y, end, scene, 1, "CALENDAR", super::model::Panel::Calendar);
-    let after = canvas.put(after + 2, y, end, if years { "years" } else { "days" }, look.ink(Token::Faint));
+    let after = calendar::name(
+        canvas,
+        inner.x + 1,
+        y,
+        end,
+        scene,
+        1,
+        "CALENDAR",
+        super::model::Panel::Calendar,
+    );
+    let after = canvas.put(
+        after + 2,
+        y,
+        end,
+        if years { "years" } else { "days" },
+        look.ink(Token::Faint),
+    );
     let after = calendar::remarks(canvas, after, y, end, scene);
     let hidden = drawn.hidden as u64;
     let remark = match (days, hidden) {
@@ -237,7 +300,13 @@ fn narrow_band(
         (_, 0) => String::new(),
         (_, n) => format!("{} not shown", numbers::of(n, "year")),
     };
-    canvas.items(61u16.saturating_sub(remark.len() as u16).max(after + 2), y, end, 0, &[vec![p(remark, look.ink(Token::Faint))]]);
+    canvas.items(
+        60u16.saturating_sub(remark.len() as u16).max(after + 2),
+        y,
+        end,
+        0,
+        &[vec![p(remark, look.ink(Token::Faint))]],
+    );
     if years {
         return drawn;
     }
@@ -260,17 +329,34 @@ fn narrow_band(
 }
 
 /// Percent and twelve signs.
-fn progress(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, backfill: &crate::domain::state::Backfill) {
+fn progress(
+    canvas: &mut Canvas<'_>,
+    x: u16,
+    y: u16,
+    scene: &Scene<'_>,
+    backfill: &crate::domain::state::Backfill,
+) {
     use crate::domain::state::ChunkState as S;
     let look = scene.look;
-    let (settled, all) = (scene.n(S::Done) + scene.n(S::Skipped), backfill.chunks.len() as u64);
+    let (settled, all) = (
+        scene.n(S::Done) + scene.n(S::Skipped),
+        backfill.chunks.len() as u64,
+    );
     let percent = numbers::percent(settled, all, false);
     let x = canvas.put(x, y, x + 5, &percent, look.bold(Token::Bright)) + 1;
     let most = 12;
-    let filled = if settled >= all { most } else { (settled * most).div_ceil(all.max(1)).min(most - 1) };
+    let filled = if settled >= all {
+        most
+    } else {
+        (settled * most).div_ceil(all.max(1)).min(most - 1)
+    };
     for i in 0..most {
         let state = if i < filled { S::Done } else { S::Pending };
-        let ink = if i < filled { look.ink(Token::DoneInk) } else { look.state_ink(S::Pending) };
+        let ink = if i < filled {
+            look.ink(Token::DoneInk)
+        } else {
+            look.state_ink(S::Pending)
+        };
         canvas.dot(x + i as u16, y, look.glyphs.narrow(state), ink);
     }
 }
@@ -280,7 +366,11 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
     let wide = size == Size::Wide;
     if size == Size::Narrow && drawer {
         let right = panels.right.unwrap_or(panels.lag);
-        let at = Rect { x: panels.lag.x - 1, width: right.right() + 1 - (panels.lag.x - 1), ..panels.lag };
+        let at = Rect {
+            x: panels.lag.x - 1,
+            width: right.right() + 1 - (panels.lag.x - 1),
+            ..panels.lag
+        };
         drawer::draw(canvas, at, scene);
         return;
     }
@@ -289,16 +379,12 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
         running: tall,
         times: size != Size::Narrow || panels.lag.height >= 7,
     };
-    let chart_extra = u16::from(held && size == Size::Full && panels.lag.height == 15) * 2;
-    let lag_at = Rect { height: panels.lag.height - chart_extra, ..panels.lag };
-    lag::draw(canvas, lag_at, scene, strips);
+    lag::draw(canvas, panels.lag, scene, strips);
     if let Some(right) = panels.right {
         right_panel(canvas, scene, right, size, drawer, held, panels.below.is_some());
     }
     if let Some(below) = panels.below {
-        events::draw(canvas, below, scene, size == Size::Narrow && below.width < 60);
-    } else if wide {
-        // No height for the events below: the chart is the smaller loss, so nothing is drawn over it.
+        events::draw(canvas, below, scene, false);
     }
 }
 
@@ -311,20 +397,43 @@ fn right_panel(
     held: bool,
     events_below: bool,
 ) {
+    // A card reaches to the edge of the screen, so that its padding is the margin.
+    let card = Rect {
+        width: at.width + 1,
+        ..at
+    };
     if drawer {
-        return drawer::draw(canvas, at, scene);
+        return drawer::draw(canvas, card, scene);
     }
     let narrow = size == Size::Narrow;
-    if !narrow && selection::draw(canvas, at, scene) {
+    if !narrow && selection::draw(canvas, card, scene) {
         return;
     }
-    let blind = scene.backfill.is_some_and(|b| blind_since(scene.feed, b).is_some());
+    let blind = scene
+        .backfill
+        .is_some_and(|b| blind_since(scene.feed, b).is_some());
     if narrow {
         let executors = executors::rows(scene).min(4);
         if at.height >= executors + 5 {
-            executors::draw(canvas, Rect { height: executors, ..at }, scene);
+            executors::draw(
+                canvas,
+                Rect {
+                    height: executors,
+                    ..at
+                },
+                scene,
+            );
             let y = at.y + executors + 1;
-            return events::draw(canvas, Rect { y, height: at.bottom() - y, ..at }, scene, true);
+            return events::draw(
+                canvas,
+                Rect {
+                    y,
+                    height: at.bottom() - y,
+                    ..at
+                },
+                scene,
+                true,
+            );
         }
         return events::draw(canvas, at, scene, true);
     }
@@ -332,12 +441,23 @@ fn right_panel(
         return verdict::draw(canvas, at, scene);
     }
     if blind {
-        return executors::endpoints(canvas, at, scene, 3);
+        return executors::endpoints(canvas, at, scene, Some(3));
     }
     let rows = executors::rows(scene).min(at.height.saturating_sub(3)).max(2);
-    executors::draw(canvas, Rect { height: rows.min(at.height), ..at }, scene);
+    executors::draw(
+        canvas,
+        Rect {
+            height: rows.min(at.height),
+            ..at
+        },
+        scene,
+    );
     let y = at.y + rows + u16::from(events_below);
-    let rest = Rect { y, height: at.bottom().saturating_sub(y), ..at };
+    let rest = Rect {
+        y,
+        height: at.bottom().saturating_sub(y),
+        ..at
+    };
     if events_below {
         plan_panel::draw(canvas, rest, scene);
     } else {
@@ -348,11 +468,22 @@ fn right_panel(
 fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
     let count = (scene.feed.signals.len() + scene.feed.executors.len()) as u16;
     let parts = layout::side(column, executors::rows(scene).min(8), (count + 1).min(12));
-    if !selection::draw(canvas, Rect { height: parts.drawer.height, ..parts.drawer }, scene) {
+    if !selection::draw(
+        canvas,
+        Rect {
+            height: parts.drawer.height,
+            ..parts.drawer
+        },
+        scene,
+    ) {
         drawer::draw(canvas, parts.drawer, scene);
     }
     if let Some(at) = parts.plan {
-        if scene.backfill.is_some_and(|b| held_by_signal(scene.feed, b, scene.now)) && at.height >= 9 {
+        if scene
+            .backfill
+            .is_some_and(|b| held_by_signal(scene.feed, b, scene.now))
+            && at.height >= 9
+        {
             verdict::draw(canvas, at, scene);
         } else {
             plan_panel::draw(canvas, at, scene);
@@ -360,7 +491,7 @@ fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
     }
     executors::draw(canvas, parts.executors, scene);
     if let Some(at) = parts.endpoints {
-        executors::endpoints(canvas, at, scene, 5);
+        executors::endpoints(canvas, at, scene, None);
     }
 }
 

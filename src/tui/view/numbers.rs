@@ -91,7 +91,11 @@ pub fn rough(seconds: f64) -> String {
         return "long".to_owned();
     }
     let s = seconds.round() as i64;
-    if s >= 90 { duration(TimeDelta::seconds(s + 30)) } else { age(TimeDelta::seconds(s)) }
+    if s >= 90 {
+        duration(TimeDelta::seconds(s + 30))
+    } else {
+        age(TimeDelta::seconds(s))
+    }
 }
 
 /// A [`Duration`] as a signed one.
@@ -174,7 +178,11 @@ pub fn eta(at: Time, now: Time, zone: Tz) -> String {
 
 /// `1 day`, `2 days`.
 pub fn of(n: u64, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{} {one}s", count(n)) }
+    if n == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{} {one}s", count(n))
+    }
 }
 
 #[cfg(test)]
@@ -188,7 +196,9 @@ mod tests {
 
     #[test]
     fn counts_are_exact_to_four_digits_and_never_rounded_up() {
-        let got: Vec<_> = [999, 1_096, 9_999, 50_799, 999_999, 1_950_000, 1_950_000_000].map(count).into();
+        let got: Vec<_> = [999, 1_096, 9_999, 50_799, 999_999, 1_950_000, 1_950_000_000]
+            .map(count)
+            .into();
         assert_eq!(got, ["999", "1,096", "9,999", "50.7k", "999k", "1.9M", "1.9 B"]);
         assert_eq!(exact(87_672), "87,672");
         assert_eq!(exact(1), "1");
@@ -207,7 +217,9 @@ mod tests {
     fn ages_and_durations_use_two_units_at_most() {
         let ages: Vec<_> = [3, 59, 60, 250, 301, 7_200, 259_200].map(|n| age(s(n))).into();
         assert_eq!(ages, ["3s", "59s", "1m", "4m10s", "5m", "2h", "3d"]);
-        let took: Vec<_> = [42 * 60, 4 * 3600 + 600, 33 * 3600, 3600].map(|n| duration(s(n))).into();
+        let took: Vec<_> = [42 * 60, 4 * 3600 + 600, 33 * 3600, 3600]
+            .map(|n| duration(s(n)))
+            .into();
         assert_eq!(took, ["42m", "4h10m", "33h", "1h"]);
         assert_eq!(until(s(178)), "2m58s");
         assert_eq!(age(s(-5)), "0s");
@@ -237,7 +249,11 @@ mod tests {
         assert_eq!(of_zone(chrono_tz::Australia::Lord_Howe), "12:00:00");
         assert_eq!(of_zone(chrono_tz::Asia::Kathmandu), "06:45:00");
         let apia = chrono::Utc.with_ymd_and_hms(2011, 12, 30, 9, 59, 59).unwrap();
-        assert_eq!(clock(apia, apia + s(1), chrono_tz::Pacific::Apia), "29 Dec 23:59", "then comes the 31st");
+        assert_eq!(
+            clock(apia, apia + s(1), chrono_tz::Pacific::Apia),
+            "29 Dec 23:59",
+            "then comes the 31st"
+        );
     }
 
     #[test]

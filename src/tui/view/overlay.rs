@@ -19,10 +19,19 @@ use crate::tui::{
 use ratatui::layout::{Position, Rect};
 
 /// The limit: what holds now, what is typed, and what that would change.
-pub(super) fn throttle(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, typed: &str) -> Option<Position> {
+pub(super) fn throttle(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    scene: &Scene<'_>,
+    typed: &str,
+) -> Option<Position> {
     let backfill = scene.backfill?;
     let look = scene.look;
-    let (text, muted, bright) = (look.ink(Token::Text), look.ink(Token::Muted), look.bold(Token::Bright));
+    let (text, muted, bright) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.bold(Token::Bright),
+    );
     let label = |t: &'static str| p(t, muted);
     let now = allowed(backfill, scene.now);
     let max = backfill.spec.max_limit;
@@ -35,9 +44,19 @@ pub(super) fn throttle(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, t
             p(format!(", running {running}, max_limit {max}"), muted),
         ],
     )];
-    for (i, line) in wrap(&why(scene.feed, backfill, scene.now), width.saturating_sub(VALUE + 3)).into_iter().enumerate() {
+    for (i, line) in wrap(
+        &why(scene.feed, backfill, scene.now),
+        width.saturating_sub(VALUE + 3),
+    )
+    .into_iter()
+    .enumerate()
+    {
         let pieces = vec![p(line, text)];
-        body.push(if i == 0 { Row::new(label("why"), pieces) } else { Row::more(pieces) });
+        body.push(if i == 0 {
+            Row::new(label("why"), pieces)
+        } else {
+            Row::more(pieces)
+        });
     }
     if let Some((cap, mark)) = &backfill.cap {
         let says = format!("{cap}, set by {}", mark.by.name);
@@ -74,7 +93,12 @@ pub(super) fn throttle(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, t
         end("ends then", wanted.min(if now.value == 0 { wanted } else { max }));
     }
     body.push(Row::blank());
-    body.push(Row::more(vec![p(effect(wanted, running, now.value), muted)]));
+    for line in wrap(
+        &effect(wanted, running, now.value),
+        width.saturating_sub(VALUE + 3),
+    ) {
+        body.push(Row::more(vec![p(line, muted)]));
+    }
     let key = look.bold(Token::Accent);
     let last = vec![Row::more(vec![
         p("enter", key),
@@ -95,11 +119,24 @@ pub(super) fn throttle(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, t
     if y >= at.bottom() {
         return None;
     }
-    Some(input(canvas, at.x + VALUE, y, at.right() - 2, typed, "a number; empty takes the cap away", scene))
+    Some(input(
+        canvas,
+        at.x + VALUE,
+        y,
+        at.right() - 2,
+        typed,
+        "a number; empty takes the cap away",
+        scene,
+    ))
 }
 
 /// A row of signs up to the maximum: what is allowed now, and what is asked for.
-fn slider<'a>(scene: &Scene<'_>, wanted: Option<u32>, now: u32, max: u32) -> Vec<crate::tui::widgets::canvas::Piece<'a>> {
+fn slider<'a>(
+    scene: &Scene<'_>,
+    wanted: Option<u32>,
+    now: u32,
+    max: u32,
+) -> Vec<crate::tui::widgets::canvas::Piece<'a>> {
     let look = scene.look;
     let shown = max.min(40);
     let upto = wanted.unwrap_or(now).min(shown);
@@ -107,7 +144,10 @@ fn slider<'a>(scene: &Scene<'_>, wanted: Option<u32>, now: u32, max: u32) -> Vec
     vec![
         p(sign(look.glyphs.slot_used, upto), look.ink(Token::Info)),
         p(sign(look.glyphs.slot_free, shown - upto), look.ink(Token::Faint)),
-        p(format!("  {} of {max}", wanted.unwrap_or(now)), look.ink(Token::Muted)),
+        p(
+            format!("  {} of {max}", wanted.unwrap_or(now)),
+            look.ink(Token::Muted),
+        ),
     ]
 }
 
@@ -115,7 +155,9 @@ fn effect(wanted: Option<u32>, running: u32, now: u32) -> String {
     match wanted {
         None => "The controller decides alone, up to max_limit.".to_owned(),
         Some(0) => "A cap of 0 is a pause: use pause.".to_owned(),
-        Some(n) if n < running => format!("No start until running weight is below {n}; what runs goes on: {running} of {n}."),
+        Some(n) if n < running => {
+            format!("No start until running weight is below {n}; what runs goes on: {running} of {n}.")
+        }
         Some(n) if n < now => format!("Lowers the limit {now} to {n} at once."),
         Some(n) => format!("Allows up to {n}; lag may hold it lower."),
     }
@@ -124,7 +166,11 @@ fn effect(wanted: Option<u32>, running: u32, now: u32) -> String {
 /// Why the cursor's chunk is as it is, and what would change that.
 pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     let look = scene.look;
-    let (text, muted, bright) = (look.ink(Token::Text), look.ink(Token::Muted), look.bold(Token::Bright));
+    let (text, muted, bright) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.bold(Token::Bright),
+    );
     let width = 70u16.min(area.width.saturating_sub(2));
     let room = width.saturating_sub(VALUE + 3);
     let chunk = scene.app.cursor.and_then(|id| scene.backfill?.chunk(id));
@@ -145,10 +191,25 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     };
     if let Some(backfill) = scene.backfill {
         body.push(Row::blank());
-        body.extend(rows(p("the order", muted), &why(scene.feed, backfill, scene.now), room, muted));
+        body.extend(rows(
+            p("the order", muted),
+            &why(scene.feed, backfill, scene.now),
+            room,
+            muted,
+        ));
     }
-    let last = vec![Row::more(vec![p("esc", look.bold(Token::Accent)), p(" closes", muted)])];
-    let sheet = Sheet { title, right: place(scene), body, last, bar: Token::Info, width };
+    let last = vec![Row::more(vec![
+        p("esc", look.bold(Token::Accent)),
+        p(" closes", muted),
+    ])];
+    let sheet = Sheet {
+        title,
+        right: place(scene),
+        body,
+        last,
+        bar: Token::Info,
+        width,
+    };
     sheet.draw(canvas, area);
 }
 
@@ -161,7 +222,11 @@ fn rows<'a>(
     let mut rows = Vec::new();
     for (i, line) in wrap(sentence, room).into_iter().enumerate() {
         let pieces = vec![p(line, style)];
-        rows.push(if i == 0 { Row::new(label.clone(), pieces) } else { Row::more(pieces) });
+        rows.push(if i == 0 {
+            Row::new(label.clone(), pieces)
+        } else {
+            Row::more(pieces)
+        });
     }
     rows
 }
@@ -169,30 +234,46 @@ fn rows<'a>(
 /// Keys of this place: those that work first, then those that do not, with the reason. And the legend.
 pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, first: usize) {
     let look = scene.look;
-    let (text, muted, faint) = (look.ink(Token::Text), look.ink(Token::Muted), look.ink(Token::Faint));
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
     let key = look.bold(Token::Accent);
     let mut body: Vec<Row<'_>> = Vec::new();
     let (works, not): (Vec<_>, Vec<_>) = scene.hints.help.iter().partition(|row| row.why_not.is_none());
     for row in works {
-        body.push(Row::new(p(row.keys.clone(), key), vec![p(row.verb.clone(), text)]));
+        body.push(Row::new(
+            p(row.keys.clone(), key),
+            vec![p(row.verb.clone(), text)],
+        ));
     }
     if !not.is_empty() {
         body.push(Row::blank());
     }
     for row in not {
         let why = row.why_not.clone().unwrap_or_default();
-        body.push(Row::new(p(row.keys.clone(), faint), vec![p(row.verb.clone(), muted), p(format!("  {why}"), faint)]));
+        body.push(Row::new(
+            p(row.keys.clone(), faint),
+            vec![p(row.verb.clone(), muted), p(format!("  {why}"), faint)],
+        ));
     }
     body.push(Row::blank());
     for (i, states) in crate::domain::state::ChunkState::ALL.chunks(4).enumerate() {
         let mut pieces = Vec::new();
         for state in states {
             let glyph = look.glyphs.narrow(*state);
-            let sign = look.tile(*state).filter(|_| *state != crate::domain::state::ChunkState::Done);
+            let sign = look
+                .tile(*state)
+                .filter(|_| *state != crate::domain::state::ChunkState::Done);
             pieces.push(p(glyph.to_string(), sign.unwrap_or(look.word(*state))));
             pieces.push(p(format!(" {:<13}", state.word()), muted));
         }
-        body.push(if i == 0 { Row::new(p("legend", muted), pieces) } else { Row::more(pieces) });
+        body.push(if i == 0 {
+            Row::new(p("legend", muted), pieces)
+        } else {
+            Row::more(pieces)
+        });
     }
     let all = body.len();
     let room = usize::from(area.height.saturating_sub(8)).max(1);
@@ -225,13 +306,22 @@ pub(super) fn palette(
     chosen: usize,
 ) -> Option<Position> {
     let look = scene.look;
-    let (text, muted, faint) = (look.ink(Token::Text), look.ink(Token::Muted), look.ink(Token::Faint));
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
     let rows = &scene.hints.palette;
     let room = usize::from(area.height.saturating_sub(9)).clamp(1, 12);
     let chosen = chosen.min(rows.len().saturating_sub(1));
     let first = chosen.saturating_sub(room - 1);
     let mut body = vec![Row::blank(), Row::blank()];
-    let names = rows.iter().map(|r| columns(&r.name)).max().unwrap_or(0).clamp(10, 26);
+    let names = rows
+        .iter()
+        .map(|r| columns(&r.name))
+        .max()
+        .unwrap_or(0)
+        .clamp(10, 26);
     for (i, row) in rows.iter().enumerate().skip(first).take(room) {
         let here = i == chosen;
         let mark = if here { look.glyphs.slot_used } else { ' ' };
@@ -247,13 +337,25 @@ pub(super) fn palette(
         if let Some(why) = &row.why_not {
             pieces.push(p(format!("  {why}"), faint));
         }
-        body.push(Row { label: None, pieces, indent: LABEL as i16 - VALUE as i16 });
+        body.push(Row {
+            label: None,
+            pieces,
+            indent: LABEL as i16 - VALUE as i16,
+        });
     }
     if rows.is_empty() {
-        body.push(Row { label: Some(p("no action matches", muted)), ..Row::default() });
+        body.push(Row {
+            label: Some(p("no action matches", muted)),
+            ..Row::default()
+        });
     }
     let key = look.bold(Token::Accent);
-    let mut last = vec![p("enter", key), p(" does it   ", muted), p("esc", key), p(" closes", muted)];
+    let mut last = vec![
+        p("enter", key),
+        p(" does it   ", muted),
+        p("esc", key),
+        p(" closes", muted),
+    ];
     if rows.len() > room {
         last.push(p(format!("   {}", of(rows.len() as u64, "action")), faint));
     }
@@ -263,15 +365,28 @@ pub(super) fn palette(
         right: place(scene),
         width: 78,
         body,
-        last: vec![Row { label: None, pieces: last, indent: LABEL as i16 - VALUE as i16 }],
+        last: vec![Row {
+            label: None,
+            pieces: last,
+            indent: LABEL as i16 - VALUE as i16,
+        }],
         bar: Token::Accent,
     };
     let (at, last_y) = sheet.draw(canvas, area);
-    let top = if at.height < area.height { at.y + 3 } else { at.y + 1 };
+    let top = if at.height < area.height {
+        at.y + 3
+    } else {
+        at.y + 1
+    };
     if let Some(selected) = selected {
         let y = top + selected as u16;
         if y < last_y {
-            let row = Rect { x: at.x + 1, y, width: at.width - 1, height: 1 };
+            let row = Rect {
+                x: at.x + 1,
+                y,
+                width: at.width - 1,
+                height: 1,
+            };
             canvas.restyle(row, look.ground(Token::RowSel));
         }
     }

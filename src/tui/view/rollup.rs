@@ -75,10 +75,22 @@ impl Year {
             let to = if long {
                 chunk.interval.end.with_timezone(&zone).date_naive()
             } else {
-                chunk.id.date.checked_add_days(Days::new(1)).unwrap_or(NaiveDate::MAX)
+                chunk
+                    .id
+                    .date
+                    .checked_add_days(Days::new(1))
+                    .unwrap_or(NaiveDate::MAX)
             };
             let failed = u32::from(begins_here && chunk.state == ChunkState::Failed);
-            this.fill(first, chunk.id.date, to, Cell { state: chunk.state, failed });
+            this.fill(
+                first,
+                chunk.id.date,
+                to,
+                Cell {
+                    state: chunk.state,
+                    failed,
+                },
+            );
         }
         this
     }

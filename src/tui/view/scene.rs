@@ -46,7 +46,11 @@ impl<'a> Scene<'a> {
 
     /// The last valid sample of a signal.
     pub fn last(signal: &SignalView) -> Option<(Time, f64)> {
-        signal.samples.iter().rev().find_map(|(at, v)| v.map(|v| (*at, v)))
+        signal
+            .samples
+            .iter()
+            .rev()
+            .find_map(|(at, v)| v.map(|v| (*at, v)))
     }
 
     /// The newest poll of a signal, if it was valid and is not too old.
@@ -85,13 +89,21 @@ impl<'a> Scene<'a> {
 }
 
 fn binding<'a>(feed: &'a Feed, backfill: &'a Backfill) -> Option<&'a SignalView> {
-    let named = backfill.limit.signal.as_ref().and_then(|name| feed.signals.get(name));
+    let named = backfill
+        .limit
+        .signal
+        .as_ref()
+        .and_then(|name| feed.signals.get(name));
     let pressure = |s: &SignalView| {
         let value = Scene::last(s).map_or(0.0, |(_, v)| v);
         if s.hard > 0.0 { value / s.hard } else { 0.0 }
     };
     named.or_else(|| {
-        let own = backfill.spec.signals.iter().filter_map(|name| feed.signals.get(name));
+        let own = backfill
+            .spec
+            .signals
+            .iter()
+            .filter_map(|name| feed.signals.get(name));
         own.max_by(|a, b| pressure(a).total_cmp(&pressure(b)))
     })
 }

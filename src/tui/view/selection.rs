@@ -56,7 +56,9 @@ impl Selected {
 
     fn add(&mut self, scene: &Scene<'_>, position: usize) {
         let Some(backfill) = scene.backfill else { return };
-        let Some(chunk) = backfill.chunks.get(position) else { return };
+        let Some(chunk) = backfill.chunks.get(position) else {
+            return;
+        };
         self.total += 1;
         self.counts[chunk.state as usize] += 1;
         let (from, to) = (chunk.id.date, last_day(backfill, chunk));
@@ -67,7 +69,9 @@ impl Selected {
 
 /// The panel: counts by state at the left, what can be done at the right.
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> bool {
-    let Some(selected) = Selected::of(scene) else { return false };
+    let Some(selected) = Selected::of(scene) else {
+        return false;
+    };
     if area.height < 3 {
         return false;
     }
@@ -76,12 +80,22 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> bo
     for y in area.top()..area.bottom() {
         canvas.dot(area.x, y, look.glyphs.bar, look.ink(Token::Accent));
     }
-    let (x, end) = (area.x + 2, area.right().saturating_sub(1));
+    let (x, end) = (area.x + 2, area.right().saturating_sub(2));
     canvas.put(x, area.y, end, "SELECTED", look.bold(Token::Muted));
     if let (Some(first), Some(last)) = (selected.first, selected.last) {
-        canvas.right(x + 10, area.y, end, &[p(format!("{first} .. {}", last.format("%m-%d")), look.ink(Token::Text))]);
+        canvas.right(
+            x + 10,
+            area.y,
+            end,
+            &[p(
+                format!("{first} .. {}", last.format("%m-%d")),
+                look.ink(Token::Text),
+            )],
+        );
     }
-    let rows = ChunkState::ALL.into_iter().filter(|s| selected.counts[*s as usize] > 0);
+    let rows = ChunkState::ALL
+        .into_iter()
+        .filter(|s| selected.counts[*s as usize] > 0);
     let mut states: Vec<ChunkState> = rows.collect();
     states.sort_by_key(|s| std::cmp::Reverse(selected.counts[*s as usize]));
     let from = area.y + 2;
@@ -96,7 +110,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> bo
         let n = count(selected.counts[state as usize]);
         canvas.right(x + 2, y, (x + 17).min(end), &[p(n, look.bold(Token::Text))]);
     }
-    for (i, (key, verb)) in scene.hints.keys.iter().enumerate() {
+    for (i, (key, verb)) in scene.hints.acting().enumerate() {
         let y = from + i as u16;
         if y >= area.bottom() || x + 20 >= end {
             break;

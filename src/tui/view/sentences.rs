@@ -83,7 +83,11 @@ pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
         return none(Binder::Human);
     }
     let held = limit.value == 0 && matches!(limit.rule, Rule::Pause | Rule::Latch | Rule::Blind);
-    let by_rule = if limit.rule == Rule::Blind { Binder::Blind } else { Binder::Signal };
+    let by_rule = if limit.rule == Rule::Blind {
+        Binder::Blind
+    } else {
+        Binder::Signal
+    };
     if held && limit.rule != Rule::Blind {
         return none(by_rule);
     }
@@ -160,7 +164,11 @@ pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
     }
     if let Some((_, since, _)) = blind_since(feed, backfill) {
         let long = format!("BLIND {}", age(now - since));
-        let short = if long.len() <= 10 { long.clone() } else { "BLIND".to_owned() };
+        let short = if long.len() <= 10 {
+            long.clone()
+        } else {
+            "BLIND".to_owned()
+        };
         return word(&long, &short, Tone::Warn);
     }
     match by {
@@ -210,7 +218,10 @@ pub fn why(feed: &Feed, backfill: &Backfill, now: Time) -> String {
         return if backfill.limit.rule == Rule::Blind {
             backfill.limit.why.clone()
         } else {
-            format!("no valid sample of {name} since {}: {problem}; no growth", at(since))
+            format!(
+                "no valid sample of {name} since {}: {problem}; no growth",
+                at(since)
+            )
         };
     }
     why_limited(backfill, now)
@@ -229,7 +240,11 @@ fn why_ended(backfill: &Backfill, now: Time) -> Option<String> {
             if skipped == 0 {
                 format!("all {} are done since {ended}", of(all, unit))
             } else {
-                format!("all {} are done or skipped since {ended}, {} skipped", of(all, unit), count(skipped))
+                format!(
+                    "all {} are done or skipped since {ended}, {} skipped",
+                    of(all, unit),
+                    count(skipped)
+                )
             }
         }
         BackfillState::Incomplete if backfill.stopped.is_none() => {
@@ -253,7 +268,11 @@ fn why_ended(backfill: &Backfill, now: Time) -> Option<String> {
             let open = of(backfill.active().count() as u64, "attempt");
             match &backfill.cancel {
                 Some(mark) => {
-                    format!("cancelled by {} at {}: {open} still to end", mark.by.name, since(mark))
+                    format!(
+                        "cancelled by {} at {}: {open} still to end",
+                        mark.by.name,
+                        since(mark)
+                    )
                 }
                 None => format!("{open} still to end"),
             }
@@ -287,7 +306,10 @@ fn why_paused(
     }
     if let Some(end) = pause.until {
         let left = until((end - now).max(TimeDelta::zero()));
-        sentence.push_str(&format!("; ends by itself at {} in {left}", clock(end, now, zone)));
+        sentence.push_str(&format!(
+            "; ends by itself at {} in {left}",
+            clock(end, now, zone)
+        ));
     }
     sentence
 }
@@ -341,7 +363,10 @@ fn why_limited(backfill: &Backfill, now: Time) -> String {
 pub fn clauses(sentence: &str, fits: impl Fn(&str) -> bool) -> &str {
     let mut rest = sentence;
     while !fits(rest) {
-        let cut = ["; ", ", ", ": "].iter().filter_map(|mark| rest.rfind(mark)).max();
+        let cut = ["; ", ", ", ": "]
+            .iter()
+            .filter_map(|mark| rest.rfind(mark))
+            .max();
         match cut {
             Some(at) if at > sentence.len() / 3 => rest = &rest[..at],
             _ => return sentence,

@@ -6,7 +6,11 @@ use crate::{
     domain::text::clean,
     tui::theme::{Look, Token},
 };
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+};
 use std::borrow::Cow;
 
 /// A piece of text in one style.
@@ -66,9 +70,28 @@ impl Canvas<'_> {
         if y < self.clip.top() || y >= self.clip.bottom() || x < self.clip.left() || x >= end {
             return x;
         }
-        let text = if is_clean(text) { Cow::Borrowed(text) } else { Cow::Owned(clean(text)) };
+        let text = if is_clean(text) {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(clean(text))
+        };
         let text = fit(&text, end - x, self.look.glyphs.cut_off);
-        self.buf.set_stringn(x, y, text, usize::from(end - x), style).0
+        let after = self
+            .buf
+            .set_stringn(x, y, text, usize::from(end - x), Style::new())
+            .0;
+        for column in x..after {
+            self.own(column, y, style);
+        }
+        after
+    }
+
+    /// Gives a cell a style without what was bold or dim there before.
+    fn own(&mut self, x: u16, y: u16, style: Style) {
+        if let Some(cell) = self.buf.cell_mut((x, y)) {
+            cell.modifier = Modifier::empty();
+            cell.set_style(style);
+        }
     }
 
     /// Draws pieces one after the other, cut before column `end`. Returns the column after them.
@@ -95,12 +118,13 @@ impl Canvas<'_> {
 
     /// One character.
     pub fn dot(&mut self, x: u16, y: u16, glyph: char, style: Style) {
-        let inside = x >= self.clip.left()
-            && x < self.clip.right()
-            && y >= self.clip.top()
-            && y < self.clip.bottom();
-        if inside && let Some(cell) = self.buf.cell_mut((x, y)) {
-            cell.set_char(glyph).set_style(style);
+        let inside =
+            x >= self.clip.left() && x < self.clip.right() && y >= self.clip.top() && y < self.clip.bottom();
+        if inside {
+            if let Some(cell) = self.buf.cell_mut((x, y)) {
+                cell.set_char(glyph);
+            }
+            self.own(x, y, style);
         }
     }
 
@@ -152,7 +176,16 @@ mod tests {
     #[test]
     fn a_row_of_pieces_that_is_cut_says_so_once() {
         let line = drawn(8, |c| {
-            c.pieces(0, 0, 8, &[p("abcd", Style::new()), p("efgh", Style::new()), p("i", Style::new())]);
+            c.pieces(
+                0,
+                0,
+                8,
+                &[
+                    p("abcd", Style::new()),
+                    p("efgh", Style::new()),
+                    p("i", Style::new()),
+                ],
+            );
         });
         assert_eq!(line, "abcdefg~");
         let line = drawn(8, |c| {
@@ -164,6 +197,11 @@ mod tests {
     #[test]
     fn items_are_dropped_whole_and_from_the_right() {
         let items: Vec<Vec<Piece<'_>>> = ["one", "two", "three"].map(|t| vec![p(t, Style::new())]).into();
-        assert_eq!(drawn(11, |c| { c.items(0, 0, 11, 2, &items); }), "one  two   ");
+        assert_eq!(
+            drawn(11, |c| {
+                c.items(0, 0, 11, 2, &items);
+            }),
+            "one  two   "
+        );
     }
 }

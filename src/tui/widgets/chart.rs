@@ -97,7 +97,15 @@ impl Chart<'_> {
         empty(cell) && (empty(cell + 1) || (cell > 0 && empty(cell - 1)))
     }
 
-    fn draw_cell(&self, canvas: &mut Canvas<'_>, x: u16, y: u16, row: u16, rows: u16, pair: [Option<f64>; 2]) {
+    fn draw_cell(
+        &self,
+        canvas: &mut Canvas<'_>,
+        x: u16,
+        y: u16,
+        row: u16,
+        rows: u16,
+        pair: [Option<f64>; 2],
+    ) {
         let [left, right] = pair.map(|v| {
             let level = v.map_or(0, |v| self.level(v, rows));
             level.saturating_sub(row * Self::LEVELS)
@@ -185,7 +193,12 @@ mod tests {
         let mut buf = Buffer::empty(area);
         let look = Look::new("dark", Level::None, set).unwrap();
         let plain = Style::new();
-        let soft = Threshold { value: 6.0, line: plain, fill: plain, drawn: true };
+        let soft = Threshold {
+            value: 6.0,
+            line: plain,
+            fill: plain,
+            drawn: true,
+        };
         let chart = Chart {
             values,
             known_from,
@@ -196,7 +209,11 @@ mod tests {
             points: plain,
             gap: plain,
         };
-        let mut canvas = Canvas { buf: &mut buf, look: &look, clip: area };
+        let mut canvas = Canvas {
+            buf: &mut buf,
+            look: &look,
+            clip: area,
+        };
         chart.draw(&mut canvas, 0, 0, 6, 2);
         (0..2)
             .map(|y| (0..6).map(|x| buf[(x, y)].symbol().to_owned()).collect())
@@ -223,17 +240,29 @@ mod tests {
         let gap = [v, v, None, None, None, None, None, None];
         assert_eq!(drawn(GlyphSet::Full, &gap, 0, &[]), ["╌░░░╌╌", "⣀░░░  "]);
         let young = [None, None, None, None, v, v];
-        assert_eq!(drawn(GlyphSet::Full, &young, 4, &[])[1], "  ⣀   ", "before the first sample nothing is missing");
+        assert_eq!(
+            drawn(GlyphSet::Full, &young, 4, &[])[1],
+            "  ⣀   ",
+            "before the first sample nothing is missing"
+        );
     }
 
     #[test]
     fn zero_is_drawn_as_nothing_and_little_as_one_dot() {
-        assert_eq!(drawn(GlyphSet::Full, &[Some(0.0), Some(0.001)], 0, &[])[1], "⢀     ");
+        assert_eq!(
+            drawn(GlyphSet::Full, &[Some(0.0), Some(0.001)], 0, &[])[1],
+            "⢀     "
+        );
     }
 
     #[test]
     fn a_prediction_is_every_second_dot() {
-        let lines = drawn(GlyphSet::Full, &[Some(4.0), Some(4.0)], 0, &[3.0, 2.5, 2.0, 1.5, 1.0]);
+        let lines = drawn(
+            GlyphSet::Full,
+            &[Some(4.0), Some(4.0)],
+            0,
+            &[3.0, 2.5, 2.0, 1.5, 1.0],
+        );
         assert_eq!(lines[1], "⣿⠂⠄⡀  ");
     }
 }
