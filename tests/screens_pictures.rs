@@ -23,19 +23,38 @@ fn every_screen_becomes_the_same_picture_twice() {
     }
 }
 
-fn pictures() -> Vec<(&'static str, ratatui::buffer::Buffer, backfill::tui::theme::Look)> {
+type Picture = (String, ratatui::buffer::Buffer, backfill::tui::theme::Look);
+
+fn pictures() -> Vec<Picture> {
     let dark = look("dark", Level::True, GlyphSet::Full);
-    let light = look("light", Level::True, GlyphSet::Full);
-    let plain = look("dark", Level::None, GlyphSet::Ascii);
-    let sixteen = look("dark", Level::Ansi16, GlyphSet::Full);
-    let (running, now) = (feed(&night(), t0310(), Some(0.7)), t0310());
-    let app = app();
-    vec![
-        ("a", screen((120, 40), &running, &app, &dark, now), dark.clone()),
-        ("b", screen((80, 24), &running, &app, &dark, now), dark.clone()),
-        ("c", screen((200, 60), &running, &app, &dark, now), dark.clone()),
-        ("d", screen((120, 40), &running, &app, &light, now), light),
-        ("j", screen((80, 24), &running, &app, &plain, now), plain),
-        ("o", screen((80, 24), &running, &app, &sixteen, now), sixteen),
-    ]
+    let others = [
+        ("d", "light", Level::True, GlyphSet::Full, (120, 40)),
+        ("j", "dark", Level::None, GlyphSet::Ascii, (80, 24)),
+        ("o16", "dark", Level::Ansi16, GlyphSet::Full, (80, 24)),
+        ("o256", "dark", Level::X256, GlyphSet::Full, (120, 40)),
+        ("contrast", "high-contrast", Level::True, GlyphSet::Full, (80, 24)),
+        ("blind", "colour-blind", Level::True, GlyphSet::Full, (80, 24)),
+    ];
+    let mut pictures = Vec::new();
+    for case in cases::all() {
+        for size in [(80, 24), (120, 40), (200, 60), (60, 20)] {
+            let name = format!("{}-{}", case.name, size.0);
+            pictures.push((
+                name,
+                screen(size, &case.feed, &case.app, &dark, case.now),
+                dark.clone(),
+            ));
+        }
+    }
+    for (name, theme, level, set, size) in others {
+        let look = look(theme, level, set);
+        for case in [
+            cases::running(),
+            cases::with("plan", vec![cases::dialog(2, 2, None)]),
+        ] {
+            let buf = screen(size, &case.feed, &case.app, &look, case.now);
+            pictures.push((format!("theme-{name}-{}", case.name), buf, look.clone()));
+        }
+    }
+    pictures
 }

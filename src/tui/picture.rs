@@ -24,7 +24,7 @@ pub fn svg(buf: &Buffer, look: &Look) -> String {
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
-         font-family=\"JetBrains Mono,DejaVu Sans Mono,Menlo,Consolas,monospace\" font-size=\"16\">\n\
+         font-family=\"JetBrains Mono,DejaVu Sans Mono,Menlo,Consolas,monospace\" font-size=\"16.6\">\n\
          <rect width=\"{w}\" height=\"{h}\" fill=\"{ground}\"/>\n"
     );
     for y in 0..area.height {

@@ -64,10 +64,12 @@ impl Sheet<'_> {
     /// Draws the box in the middle of `area` over a dimmed screen. Returns where it is and where `last` begins.
     pub fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) -> (Rect, u16) {
         dim(canvas, area);
-        let wide = self
-            .width
-            .min(area.width.saturating_sub(2))
-            .max(area.width.min(20));
+        // A few columns left over at the sides would only be noise.
+        let wide = if area.width < self.width + 6 {
+            area.width
+        } else {
+            self.width
+        };
         let body = self.body.len() as u16;
         let last = self.last.len() as u16;
         // Title, blank, body, blank, last, and one row of padding on both sides.
@@ -313,19 +315,28 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
         look.ink(Token::Faint),
     );
     let all = &dialog.preview.will;
+    // Where all lanes are normal, nothing is said about lanes.
+    let lanes = all.iter().any(|c| c.lane != "normal");
+    let room = if lanes { 18 } else { 27 };
+    let cut =
+        |text: &str, max: u16| crate::tui::widgets::fit::fit(text, max, look.glyphs.cut_off).into_owned();
     let row = |day: &str, last: &str, attempt: &str, profile: &str, lane: &str| {
-        format!("{day:<17}{last:<22}{attempt:>7}  {profile:<9}{lane:<8}")
+        let (last, profile) = (pad(&cut(last, room), room + 1), pad(&cut(profile, 8), 9));
+        format!(
+            "{day:<17}{last}{attempt:>7}  {profile}{}",
+            if lanes { lane } else { "" }
+        )
     };
     let mut rows = vec![Row::more(vec![p(
         row("day", "last attempt", "attempt", "profile", "lane"),
         faint,
     )])];
-    let (skip, room) = match dialog.all_days {
+    let (skip, few) = match dialog.all_days {
         Some(first) => (first.min(all.len().saturating_sub(1)), most.max(FEW)),
         None if all.len() > FEW => (0, FEW - 1),
         None => (0, FEW),
     };
-    for chunk in all.iter().skip(skip).take(room) {
+    for chunk in all.iter().skip(skip).take(few) {
         let state = scene.backfill.and_then(|b| b.chunk(chunk.chunk)).map(|c| c.state);
         let sign = state.map_or(' ', |s| look.glyphs.narrow(s));
         let ink = state.map_or(muted, |s| look.word(s));
@@ -333,7 +344,6 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
             None => chunk.chunk.date.format("%a %Y-%m-%d").to_string(),
             Some(_) => chunk.chunk.to_string(),
         };
-        let last = crate::tui::widgets::fit::fit(&chunk.last, 21, look.glyphs.cut_off).into_owned();
         let attempt = if chunk.attempt == 0 {
             String::new()
         } else {
@@ -343,12 +353,12 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
             label: None,
             pieces: vec![
                 p(format!("{sign} "), ink),
-                p(row(&day, &last, &attempt, &chunk.profile, chunk.lane), text),
+                p(row(&day, &chunk.last, &attempt, &chunk.profile, chunk.lane), text),
             ],
             indent: -2,
         });
     }
-    let left = all.len().saturating_sub(skip + room);
+    let left = all.len().saturating_sub(skip + few);
     if left > 0 {
         let how = if dialog.all_days.is_some() {
             "below"
@@ -358,6 +368,12 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
         rows.push(Row::more(vec![p(format!("and {left} more, {how}"), muted)]));
     }
     rows
+}
+
+/// Blanks after a text, counted in columns.
+fn pad(text: &str, to: u16) -> String {
+    let blanks = to.saturating_sub(columns(text));
+    format!("{text}{}", " ".repeat(usize::from(blanks)))
 }
 
 /// Those left alone, grouped by reason, most first.

@@ -18,8 +18,26 @@ use crate::{
 };
 use ratatui::{layout::Rect, style::Style};
 
-/// Columns of the labels' values, counted from the bar.
-const VALUES: u16 = 15;
+/// Columns of the values, counted from the bar, and of the attempts table, counted from there.
+struct Columns {
+    values: u16,
+    took: u16,
+    profile: Option<u16>,
+    ended: u16,
+}
+
+const WIDE: Columns = Columns {
+    values: 15,
+    took: 13,
+    profile: Some(19),
+    ended: 29,
+};
+const SLIM: Columns = Columns {
+    values: 14,
+    took: 12,
+    profile: None,
+    ended: 18,
+};
 
 /// Draws the drawer of the cursor's chunk.
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
@@ -75,7 +93,7 @@ struct Row<'a> {
 impl Drawer<'_> {
     fn draw(&self, canvas: &mut Canvas<'_>) {
         let (area, look) = (self.area, self.scene.look);
-        let pad = u16::from(area.height >= 14);
+        let pad = u16::from(area.height >= 20);
         let (x, end) = (area.x + 3, area.right().saturating_sub(2));
         let mut y = area.y + pad;
         let bottom = area.bottom().saturating_sub(pad);
@@ -102,7 +120,18 @@ impl Drawer<'_> {
             }
         }
         y = self.attempts(canvas, x, y + air, end, bottom.saturating_sub(log_least));
-        self.log(canvas, x, y + air, end, bottom);
+        let keys = airy && self.keys(canvas, x, bottom - 1, end);
+        self.log(
+            canvas,
+            x,
+            y + air,
+            end,
+            bottom.saturating_sub(2 * u16::from(keys)),
+        );
+    }
+
+    const fn columns(&self) -> Columns {
+        if self.area.width < 64 { SLIM } else { WIDE }
     }
 
     fn head(&self, canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16) {
@@ -125,15 +154,15 @@ impl Drawer<'_> {
             "since {}",
             clock(self.chunk.since, self.scene.now, self.scene.zone)
         );
-        canvas.right(after + 2, y, end, &[p(since, look.ink(Token::Faint))]);
+        let room = end.saturating_sub(after + 2);
+        if crate::tui::widgets::fit::columns(&since) <= room {
+            canvas.right(after + 2, y, end, &[p(since, look.ink(Token::Faint))]);
+        }
     }
 
     fn sentence(&self) -> String {
         let (why, unblock) = reason(self.chunk, self.scene);
         let mut text = why;
-        if let Some(first) = text.get(..1) {
-            text = first.to_uppercase() + &text[1..];
-        }
         if !text.ends_with('.') {
             text.push('.');
         }
@@ -161,7 +190,7 @@ impl Drawer<'_> {
         let published = if self.chunk.state == ChunkState::Done {
             ""
         } else {
-            "  not written by this order yet"
+            "  not written yet"
         };
         rows.push(Row {
             label: "writes",
@@ -176,12 +205,14 @@ impl Drawer<'_> {
                 .format("%Y-%m-%d %H:%M %z")
                 .to_string()
         };
+        let span = if self.area.width < 64 {
+            local(from)
+        } else {
+            format!("{} to {}", local(from), local(to))
+        };
         rows.push(Row {
             label: "interval",
-            value: vec![
-                (format!("{} to {}", local(from), local(to)), text),
-                (format!("  {}", duration(to - from)), muted),
-            ],
+            value: vec![(span, text), (format!("  {}", duration(to - from)), muted)],
         });
         let profile = spec
             .profiles
@@ -200,13 +231,27 @@ impl Drawer<'_> {
         rows
     }
 
+    /// Keys that do something to this chunk, as the action table has them.
+    fn keys(&self, canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16) -> bool {
+        let look = self.scene.look;
+        let acting = self.scene.hints.acting();
+        let items: Vec<_> = acting
+            .map(|(keys, verb)| {
+                let keys = p(keys, look.bold(Token::Accent));
+                vec![keys, p(format!(" {verb}"), look.ink(Token::Muted))]
+            })
+            .collect();
+        canvas.items(x, y, end, 3, &items);
+        !items.is_empty()
+    }
+
     fn row(&self, canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16, bottom: u16, row: &Row<'_>) -> u16 {
         if y >= bottom {
             return y;
         }
         canvas.put(x, y, end, row.label, self.scene.look.ink(Token::Muted));
         let pieces: Vec<_> = row.value.iter().map(|(t, s)| p(t.as_str(), *s)).collect();
-        canvas.pieces(self.area.x + VALUES, y, end, &pieces);
+        canvas.pieces(self.area.x + self.columns().values, y, end, &pieces);
         y + 1
     }
 
@@ -217,13 +262,17 @@ impl Drawer<'_> {
             return y;
         }
         canvas.put(x, y, end, "ATTEMPTS", look.bold(Token::Muted));
-        let values = self.area.x + VALUES;
+        let values = self.area.x + self.columns().values;
         if self.chunk.attempts.is_empty() {
             canvas.put(values, y, end, "none yet", look.ink(Token::Muted));
             return y + 1;
         }
-        for (dx, head) in [(0, "start"), (12, "took"), (19, "profile"), (29, "ended")] {
+        let columns = self.columns();
+        for (dx, head) in [(0, "start"), (columns.took, "took"), (columns.ended, "ended")] {
             canvas.put(values + dx, y, end, head, faint);
+        }
+        if let Some(dx) = columns.profile {
+            canvas.put(values + dx, y, end, "profile", faint);
         }
         let room = bottom.saturating_sub(y + 1);
         let skip = self.chunk.attempts.len().saturating_sub(usize::from(room));
@@ -247,28 +296,26 @@ impl Drawer<'_> {
             look.word(state),
         );
         canvas.put(x + 2, y, end, &attempt.no.to_string(), text);
-        let values = self.area.x + VALUES;
+        let values = self.area.x + self.columns().values;
         let start = clock(
             attempt.started.unwrap_or(attempt.intended),
             self.scene.now,
             self.scene.zone,
         );
-        canvas.put(values, y, values + 12, &start, text);
-        canvas.put(
-            values + 12,
-            y,
-            values + 18,
-            &took(attempt, self.scene).unwrap_or_default(),
-            text,
-        );
-        let profile = self.backfill.spec.profiles.get(attempt.profile as usize);
-        canvas.put(
-            values + 19,
-            y,
-            values + 28,
-            profile.map_or("", |p| p.name.as_str()),
-            text,
-        );
+        let columns = self.columns();
+        canvas.put(values, y, values + columns.took, &start, text);
+        let took = took(attempt, self.scene).unwrap_or_default();
+        canvas.put(values + columns.took, y, values + columns.took + 5, &took, text);
+        if let Some(dx) = columns.profile {
+            let profile = self.backfill.spec.profiles.get(attempt.profile as usize);
+            canvas.put(
+                values + dx,
+                y,
+                values + dx + 9,
+                profile.map_or("", |p| p.name.as_str()),
+                text,
+            );
+        }
         let mut ended = match (&attempt.failure, attempt.phase) {
             (Some(f), _) => failure(f),
             (None, phase) if phase.is_open() => format!("{} on {}", phase.word(), attempt.executor),
@@ -277,7 +324,7 @@ impl Drawer<'_> {
         if let Some(note) = &attempt.note {
             ended.push_str(&format!(", {note}"));
         }
-        canvas.put(values + 29, y, end, &ended, text);
+        canvas.put(values + columns.ended, y, end, &ended, text);
     }
 
     fn log(&self, canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16, bottom: u16) {
@@ -286,7 +333,7 @@ impl Drawer<'_> {
             return;
         }
         canvas.put(x, y, end, "LAST LINES", look.bold(Token::Muted));
-        let values = self.area.x + VALUES;
+        let values = self.area.x + self.columns().values;
         let own =
             self.scene.feed.log.as_ref().filter(|(attempt, _)| {
                 attempt.chunk == self.chunk.id && attempt.backfill == self.backfill.id

@@ -101,7 +101,12 @@ fn row(
     let x = x.max(area.x + if short { 5 } else { 8 }) + gap;
     canvas.put(x, y, end, &line.glyph.to_string(), line.ink);
     let text = [p(if short { &line.short } else { &line.text }.as_str(), ink)];
-    let actor = [p(event.actor.name.as_str(), look.ink(Token::Faint))];
+    let actor = event
+        .actor
+        .name
+        .strip_prefix("executor:")
+        .unwrap_or(&event.actor.name);
+    let actor = [p(actor, look.ink(Token::Faint))];
     // The actor goes first, then the text is cut.
     let with_actor = !short && x + 2 + width(&text) + 2 + width(&actor) <= end;
     let text_end = if with_actor {

@@ -116,23 +116,26 @@ fn seen(scene: &Scene<'_>, at: Option<Time>) -> (String, bool) {
 }
 
 /// Every endpoint, signals first, with its problem and when it answered last.
-pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, digit: u8) {
+pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, digit: Option<u8>) {
     let look = scene.look;
     let end = area.right();
     let faint = look.ink(Token::Faint);
-    name(
-        canvas,
-        area.x,
-        area.y,
-        end,
-        scene,
-        digit,
-        "ENDPOINTS",
-        Panel::Executors,
-    );
+    match digit {
+        Some(digit) => name(
+            canvas,
+            area.x,
+            area.y,
+            end,
+            scene,
+            digit,
+            "ENDPOINTS",
+            Panel::Executors,
+        ),
+        None => canvas.put(area.x, area.y, end, "ENDPOINTS", look.bold(Token::Muted)),
+    };
     canvas.right(area.x, area.y, end, &[p("last", faint)]);
     let signals = scene.feed.signals.values().map(|s| {
-        let says = format!("lag {}", s.name);
+        let says = format!("signal, every {}", age(super::numbers::delta(s.interval)));
         (
             s.name.as_str(),
             says,

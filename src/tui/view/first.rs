@@ -14,10 +14,7 @@ use crate::{
 use ratatui::layout::Rect;
 
 const WITHOUT_CONFIG: [(&str, &str); 4] = [
-    (
-        "backfill demo",
-        "a simulated order on this machine, nothing of yours is touched",
-    ),
+    ("backfill demo", "a simulated order, nothing of yours is touched"),
     ("backfill check", "validate config.toml and reach every endpoint"),
     ("backfill plan NAME", "what an order would do, without doing it"),
     ("backfill run NAME", "start an order and supervise it"),

@@ -142,11 +142,11 @@ fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
         p(format!("{} uncertain ", of(n, unit)), look.bold(Token::Bright)),
         p(glyph.to_string(), look.ink(Token::Warn)),
         p(
-            format!(" nobody answers for them{since}; their slots stay taken."),
+            format!(" no answer{since}; their slots stay taken."),
             look.ink(Token::Text),
         ),
         p(
-            " Nothing is sent again until an executor answers",
+            " Nothing is resubmitted until an executor answers",
             look.ink(Token::Muted),
         ),
     ];

@@ -224,7 +224,7 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     };
     let label = vec![p("LAG ", muted), p(signal.name.as_str(), muted)];
     let Some(value) = scene.fresh(signal) else {
-        return (label, no_sample(scene, signal));
+        return (label, no_sample(scene, signal, slot.room()));
     };
     let now = p(
         lag(value, signal.unit),
@@ -254,12 +254,14 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     (label, pieces)
 }
 
-fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView) -> Vec<Piece<'a>> {
+fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView, room: u16) -> Vec<Piece<'a>> {
     let look = scene.look;
     let mut pieces = vec![p("no sample", look.bold(Token::Warn))];
     if let Some((at, value)) = Scene::last(signal) {
         let last = format!(", {} {} ago", lag(value, signal.unit), rough_age(scene.now - at));
-        pieces.push(p(last, look.ink(Token::Muted)));
+        let short = format!(" {}", age(scene.now - at));
+        let fits = width(&pieces) + columns(&last) <= room;
+        pieces.push(p(if fits { last } else { short }, look.ink(Token::Muted)));
     }
     pieces
 }
@@ -338,7 +340,7 @@ fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
 pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
     use ChunkState as S;
     let look = scene.look;
-    let words = [("quarantined", "uncertain"), ("quar", "unc"), ("q", "u")];
+    let words = [(" quarantined", " uncertain"), (" quar", " unc"), ("q", "u")];
     let mut pieces = Vec::new();
     for (quarantined, uncertain) in words {
         pieces.clear();
@@ -351,17 +353,14 @@ pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
         for (state, word) in [(S::Quarantined, quarantined), (S::Uncertain, uncertain)] {
             if scene.n(state) > 0 {
                 if !pieces.is_empty() {
-                    let gap = if pieces.len() == 1 && scene.n(S::Failed) > 0 {
-                        " "
-                    } else {
-                        "  "
-                    };
+                    let close = word.len() == 1 || pieces.len() == 1 && scene.n(S::Failed) > 0;
+                    let gap = if close { " " } else { "  " };
                     pieces.push(p(gap, look.ink(Token::Text)));
                 }
                 let style = look
                     .word(state)
                     .patch(look.bold(Token::Text).fg(look.word(state).fg.unwrap_or_default()));
-                pieces.push(p(format!("{} {word}", count(scene.n(state))), style));
+                pieces.push(p(format!("{}{word}", count(scene.n(state))), style));
             }
         }
         if width(&pieces) <= room {

@@ -35,7 +35,20 @@ pub struct Hints {
     pub palette: Vec<PaletteRow>,
 }
 
+/// First words of the verbs that do something to chunks.
+const ACTS: [&str; 8] = [
+    "re-run", "skip", "hold", "release", "stop", "log", "resolve", "clear",
+];
+
 impl Hints {
+    /// Keys that do something to the chunks under the cursor or in the selection, and that work now.
+    pub fn acting(&self) -> impl Iterator<Item = (&str, &str)> {
+        let works = self.help.iter().filter(|row| row.why_not.is_none());
+        works
+            .filter(|row| ACTS.iter().any(|verb| row.verb.starts_with(verb)))
+            .map(|row| (row.keys.as_str(), row.verb.as_str()))
+    }
+
     /// The key of the action whose verb begins with these words.
     pub fn key(&self, verb: &str) -> Option<&str> {
         let keys = self.keys.iter().map(|(key, v)| (key, v));

@@ -317,13 +317,7 @@ fn labels(
         ),
         None => ("now ?".to_owned(), Token::Warn),
     };
-    canvas.put(
-        x,
-        area.bottom() - 1 - row,
-        end,
-        &format!("{text}      "),
-        look.bold(token),
-    );
+    canvas.put(x, area.bottom() - 1 - row, end, &text, look.bold(token));
 }
 
 fn limit_strip(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axis: Axis) {

@@ -107,7 +107,9 @@ pub(super) struct Panels {
 const TALLEST: u16 = 16;
 
 /// Divides the rows under the calendar.
-pub(super) fn panels(inner: Rect, used: u16, size: Size) -> Option<Panels> {
+///
+/// `tall`: something beside the chart needs explaining, so the chart leaves two rows of air where it can.
+pub(super) fn panels(inner: Rect, used: u16, size: Size, tall: bool) -> Option<Panels> {
     let gap = u16::from(inner.height > used);
     let y = inner.y + used + gap;
     let height = inner.bottom().saturating_sub(y);
@@ -116,7 +118,11 @@ pub(super) fn panels(inner: Rect, used: u16, size: Size) -> Option<Panels> {
     }
     // The panel is as high as its largest chart; what is left under it goes to the events.
     let spare = height.saturating_sub(TALLEST + 1);
-    let (lag_height, below) = if spare >= 4 { (TALLEST, spare) } else { (height, 0) };
+    let (lag_height, below) = match (spare, height) {
+        (4.., _) => (TALLEST, spare),
+        (_, 14..=15) if tall => (13, 0),
+        _ => (height, 0),
+    };
     let split = match size {
         Size::Wide => inner.width,
         Size::Narrow => 56,
@@ -124,8 +130,7 @@ pub(super) fn panels(inner: Rect, used: u16, size: Size) -> Option<Panels> {
         _ => 70 + (inner.width - BAND) / 2,
     };
     let lag_width = match size {
-        Size::Wide => inner.width - 1,
-        Size::Narrow => 55,
+        Size::Wide | Size::Narrow => split,
         _ => split - 2,
     };
     let lag = Rect {
@@ -138,7 +143,7 @@ pub(super) fn panels(inner: Rect, used: u16, size: Size) -> Option<Panels> {
         x: inner.x + split + 1,
         y,
         width: inner.width.saturating_sub(split + 2),
-        height: lag_height,
+        height: if below > 0 { lag_height } else { height },
     });
     let below = (below > 0).then(|| Rect {
         x: inner.x + 1,
@@ -192,7 +197,7 @@ pub(super) fn side(column: Rect, executors: u16, endpoints: u16) -> Side {
 
 /// Whether weeks of a year fit side by side at all.
 pub(super) const fn weeks_fit(width: u16) -> bool {
-    width >= GRID + 54
+    width >= GRID + 53
 }
 
 #[cfg(test)]
@@ -231,7 +236,7 @@ mod tests {
         let (size, page) = of(120, 40);
         assert_eq!(page.title, 4);
         assert_eq!(Lower::of(size, false).leaves(page.inner.height, 8), 24);
-        let panels = panels(page.inner, 24, size).unwrap();
+        let panels = panels(page.inner, 24, size, false).unwrap();
         assert_eq!(panels.lag, Rect::new(1, 30, 68, 8));
         assert_eq!(panels.right, Some(Rect::new(71, 30, 48, 8)));
         assert_eq!(panels.below, None);
@@ -242,7 +247,7 @@ mod tests {
         let (size, page) = of(200, 60);
         assert_eq!(page.title, 5);
         assert_eq!(page.side, Some(Rect::new(124, 5, 75, 53)));
-        let panels = panels(page.inner, 24, size).unwrap();
+        let panels = panels(page.inner, 24, size, false).unwrap();
         assert_eq!((panels.lag.y, panels.lag.height), (31, 16));
         assert_eq!(panels.below.map(|r| r.y), Some(48));
         let side = side(page.side.unwrap(), 4, 5);

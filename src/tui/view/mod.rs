@@ -202,7 +202,7 @@ fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> O
         _ => drawer || held,
     };
     let drawn = band(canvas, scene, page, size, tall)?;
-    if let Some(panels) = layout::panels(page.inner, drawn.rows, size) {
+    if let Some(panels) = layout::panels(page.inner, drawn.rows, size, held || drawer) {
         lower(canvas, scene, panels, size, drawer, held);
     }
     if let Some(column) = page.side {
@@ -274,7 +274,7 @@ fn narrow_band(
         )
     };
     let x = inner.x + 62;
-    let end = inner.right() - 1;
+    let end = inner.right() - 2;
     let y = page.title;
     let after = calendar::name(
         canvas,
@@ -301,7 +301,7 @@ fn narrow_band(
         (_, n) => format!("{} not shown", numbers::of(n, "year")),
     };
     canvas.items(
-        61u16.saturating_sub(remark.len() as u16).max(after + 2),
+        60u16.saturating_sub(remark.len() as u16).max(after + 2),
         y,
         end,
         0,
@@ -379,19 +379,12 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
         running: tall,
         times: size != Size::Narrow || panels.lag.height >= 7,
     };
-    let chart_extra = u16::from(held && size == Size::Full && panels.lag.height == 15) * 2;
-    let lag_at = Rect {
-        height: panels.lag.height - chart_extra,
-        ..panels.lag
-    };
-    lag::draw(canvas, lag_at, scene, strips);
+    lag::draw(canvas, panels.lag, scene, strips);
     if let Some(right) = panels.right {
         right_panel(canvas, scene, right, size, drawer, held, panels.below.is_some());
     }
     if let Some(below) = panels.below {
-        events::draw(canvas, below, scene, size == Size::Narrow && below.width < 60);
-    } else if wide {
-        // No height for the events below: the chart is the smaller loss, so nothing is drawn over it.
+        events::draw(canvas, below, scene, false);
     }
 }
 
@@ -404,11 +397,16 @@ fn right_panel(
     held: bool,
     events_below: bool,
 ) {
+    // A card reaches to the edge of the screen, so that its padding is the margin.
+    let card = Rect {
+        width: at.width + 1,
+        ..at
+    };
     if drawer {
-        return drawer::draw(canvas, at, scene);
+        return drawer::draw(canvas, card, scene);
     }
     let narrow = size == Size::Narrow;
-    if !narrow && selection::draw(canvas, at, scene) {
+    if !narrow && selection::draw(canvas, card, scene) {
         return;
     }
     let blind = scene
@@ -443,7 +441,7 @@ fn right_panel(
         return verdict::draw(canvas, at, scene);
     }
     if blind {
-        return executors::endpoints(canvas, at, scene, 3);
+        return executors::endpoints(canvas, at, scene, Some(3));
     }
     let rows = executors::rows(scene).min(at.height.saturating_sub(3)).max(2);
     executors::draw(
@@ -493,7 +491,7 @@ fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
     }
     executors::draw(canvas, parts.executors, scene);
     if let Some(at) = parts.endpoints {
-        executors::endpoints(canvas, at, scene, 5);
+        executors::endpoints(canvas, at, scene, None);
     }
 }
 

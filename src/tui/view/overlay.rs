@@ -93,7 +93,12 @@ pub(super) fn throttle(
         end("ends then", wanted.min(if now.value == 0 { wanted } else { max }));
     }
     body.push(Row::blank());
-    body.push(Row::more(vec![p(effect(wanted, running, now.value), muted)]));
+    for line in wrap(
+        &effect(wanted, running, now.value),
+        width.saturating_sub(VALUE + 3),
+    ) {
+        body.push(Row::more(vec![p(line, muted)]));
+    }
     let key = look.bold(Token::Accent);
     let last = vec![Row::more(vec![
         p("enter", key),

@@ -93,14 +93,16 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     let shown: Vec<&Chunk> = chunks.into_iter().chain(retries).take(rows).collect();
     let remark = format!("next {} of {}, {order}", shown.len(), count(waiting));
     canvas.put(after + 2, area.y, end, &remark, faint);
-    for (dx, head) in [
-        (3, "day"),
-        (22, "lane"),
-        (32, "profile"),
-        (42, "weight"),
-        (51, "why it waits"),
-    ] {
-        canvas.put(x + dx, area.y + 1, end, head, faint);
+    // Where it is slim, profile and weight are left out.
+    let slim = area.width < 68;
+    let why_x = x + if slim { 27 } else { 51 };
+    let lane_x = x + if slim { 17 } else { 22 };
+    for (at, head) in [(x + 3, "day"), (lane_x, "lane"), (why_x, "why it waits")] {
+        canvas.put(at, area.y + 1, end, head, faint);
+    }
+    if !slim {
+        canvas.put(x + 32, area.y + 1, end, "profile", faint);
+        canvas.put(x + 42, area.y + 1, end, "weight", faint);
     }
     let common = waits_for(scene, backfill);
     let mut before = String::new();
@@ -108,26 +110,17 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         let y = area.y + 2 + i as u16;
         let (text, muted) = (look.ink(Token::Text), look.ink(Token::Muted));
         canvas.put(x, y, end, &(i + 1).to_string(), faint);
-        canvas.put(x + 3, y, x + 21, &chunk.id.to_string(), text);
+        canvas.put(x + 3, y, lane_x - 1, &chunk.id.to_string(), text);
         let lane = backfill.spec.lane(chunk.id);
         let ink = if lane == Lane::Normal {
             muted
         } else {
             look.ink(Token::Warn)
         };
-        canvas.put(x + 22, y, x + 31, lane.word(), ink);
-        let step = chunk
-            .retry
-            .as_ref()
-            .map_or(backfill.spec.first_profile(chunk.id), |r| r.profile as usize);
-        let profile = backfill.spec.profiles.get(step).map_or("", |p| p.name.as_str());
-        canvas.put(x + 32, y, x + 41, profile, muted);
-        canvas.right(
-            x + 42,
-            y,
-            x + 48,
-            &[p(backfill.spec.weight(chunk.id).to_string(), text)],
-        );
+        canvas.put(lane_x, y, why_x, lane.word(), ink);
+        if !slim {
+            profile_and_weight(canvas, x, y, scene, backfill, chunk);
+        }
         let why = match (&chunk.retry, &chunk.rerun) {
             (Some(retry), _) if retry.at > scene.now => format!("retry in {}", until(retry.at - scene.now)),
             (Some(_), _) => "retry is due".to_owned(),
@@ -140,10 +133,36 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         } else {
             look.ink(Token::Warn)
         };
-        canvas.put(x + 51, y, end, &why, ink);
+        canvas.put(why_x, y, end, &why, ink);
         before = why;
     }
     last_row(canvas, area, scene, backfill, shown.len() as u64, waiting);
+}
+
+fn profile_and_weight(
+    canvas: &mut Canvas<'_>,
+    x: u16,
+    y: u16,
+    scene: &Scene<'_>,
+    backfill: &Backfill,
+    chunk: &Chunk,
+) {
+    let look = scene.look;
+    let step = chunk
+        .retry
+        .as_ref()
+        .map_or(backfill.spec.first_profile(chunk.id), |r| r.profile as usize);
+    let profile = backfill.spec.profiles.get(step).map_or("", |p| p.name.as_str());
+    canvas.put(x + 32, y, x + 41, profile, look.ink(Token::Muted));
+    canvas.right(
+        x + 42,
+        y,
+        x + 48,
+        &[p(
+            backfill.spec.weight(chunk.id).to_string(),
+            look.ink(Token::Text),
+        )],
+    );
 }
 
 /// Failed chunks whose retry is to come, the soonest first.

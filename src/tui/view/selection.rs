@@ -80,7 +80,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> bo
     for y in area.top()..area.bottom() {
         canvas.dot(area.x, y, look.glyphs.bar, look.ink(Token::Accent));
     }
-    let (x, end) = (area.x + 2, area.right().saturating_sub(1));
+    let (x, end) = (area.x + 2, area.right().saturating_sub(2));
     canvas.put(x, area.y, end, "SELECTED", look.bold(Token::Muted));
     if let (Some(first), Some(last)) = (selected.first, selected.last) {
         canvas.right(
@@ -110,7 +110,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> bo
         let n = count(selected.counts[state as usize]);
         canvas.right(x + 2, y, (x + 17).min(end), &[p(n, look.bold(Token::Text))]);
     }
-    for (i, (key, verb)) in scene.hints.keys.iter().enumerate() {
+    for (i, (key, verb)) in scene.hints.acting().enumerate() {
         let y = from + i as u16;
         if y >= area.bottom() || x + 20 >= end {
             break;

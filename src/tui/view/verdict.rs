@@ -105,14 +105,19 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     };
     let look = scene.look;
     let height = area.height.min(9);
-    let card = Rect { height, ..area };
+    // The card reaches to the edge of the screen, so that its padding is the margin.
+    let card = Rect {
+        height,
+        width: area.width + 1,
+        ..area
+    };
     canvas.clear(card, Token::Raised);
     let falling = signal.slope.is_some_and(|m| m < 0.0);
     let bar = look.ink(if falling { Token::Ok } else { Token::Warn });
     (card.top()..card.bottom()).for_each(|y| canvas.dot(card.x, y, look.glyphs.bar, bar));
     let inner = Rect {
         x: card.x + 2,
-        width: card.width.saturating_sub(3),
+        width: card.width.saturating_sub(4),
         ..card
     };
     let verdict = was_it_us(

@@ -6,7 +6,11 @@ use crate::{
     domain::text::clean,
     tui::theme::{Look, Token},
 };
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+};
 use std::borrow::Cow;
 
 /// A piece of text in one style.
@@ -72,7 +76,22 @@ impl Canvas<'_> {
             Cow::Owned(clean(text))
         };
         let text = fit(&text, end - x, self.look.glyphs.cut_off);
-        self.buf.set_stringn(x, y, text, usize::from(end - x), style).0
+        let after = self
+            .buf
+            .set_stringn(x, y, text, usize::from(end - x), Style::new())
+            .0;
+        for column in x..after {
+            self.own(column, y, style);
+        }
+        after
+    }
+
+    /// Gives a cell a style without what was bold or dim there before.
+    fn own(&mut self, x: u16, y: u16, style: Style) {
+        if let Some(cell) = self.buf.cell_mut((x, y)) {
+            cell.modifier = Modifier::empty();
+            cell.set_style(style);
+        }
     }
 
     /// Draws pieces one after the other, cut before column `end`. Returns the column after them.
@@ -101,8 +120,11 @@ impl Canvas<'_> {
     pub fn dot(&mut self, x: u16, y: u16, glyph: char, style: Style) {
         let inside =
             x >= self.clip.left() && x < self.clip.right() && y >= self.clip.top() && y < self.clip.bottom();
-        if inside && let Some(cell) = self.buf.cell_mut((x, y)) {
-            cell.set_char(glyph).set_style(style);
+        if inside {
+            if let Some(cell) = self.buf.cell_mut((x, y)) {
+                cell.set_char(glyph);
+            }
+            self.own(x, y, style);
         }
     }
 
