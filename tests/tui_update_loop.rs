@@ -53,7 +53,10 @@ impl Frames {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             let frames = self.0.lock().unwrap();
-            if let Some((at, _)) = frames.iter().find(|(at, frame)| *at >= since && frame.contains(text)) {
+            if let Some((at, _)) = frames
+                .iter()
+                .find(|(at, frame)| *at >= since && frame.contains(text))
+            {
                 return *at - since;
             }
             let last = frames.last().map(|(_, frame)| frame.clone()).unwrap_or_default();
@@ -90,6 +93,14 @@ impl Paper {
     fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
+
+    fn wait_for(&self, calls: &[&str]) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.calls() != calls {
+            assert!(Instant::now() < until, "{:?} instead of {calls:?}", self.calls());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 impl Host for Paper {
@@ -101,14 +112,20 @@ impl Host for Paper {
         Ok(())
     }
     fn can_stop(&self) -> Result<(), String> {
-        if self.shell { Ok(()) } else { Err("there is no shell to return to".to_owned()) }
+        if self.shell {
+            Ok(())
+        } else {
+            Err("there is no shell to return to".to_owned())
+        }
     }
     fn leave(&mut self) {
         self.note("leave");
     }
     fn stop_group(&mut self) {
         self.note("stop group");
+        *self.foreground.lock().unwrap() = false;
         self.inbox.signal(Signal::Stop);
+        self.inbox.signal(Signal::Continue);
     }
     fn stop_here(&mut self) {
         self.note("stop here");
@@ -149,14 +166,30 @@ impl Program {
         let planner: Arc<dyn Planner> = Arc::new(Plans::default());
         let starter: Arc<dyn Starter> = Arc::new(Counter::default());
         let journalist = Box::new(memory.clone());
-        let driver =
-            Driver::start(journalist, planner.clone(), starter, feeder, inbox.clone(), chrono::Utc::now).unwrap();
+        let driver = Driver::start(
+            journalist,
+            planner.clone(),
+            starter,
+            feeder,
+            inbox.clone(),
+            chrono::Utc::now,
+        )
+        .unwrap();
         let (draw, host) = (frames.drawer(), paper.clone());
         let thread = thread::spawn(move || {
             let terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
             let machine = Machine::new(None, None);
             let feed = nothing_known(epoch());
-            let screen = Screen::new(terminal, draw, driver, host, machine, feed, planner, chrono::Utc::now);
+            let screen = Screen::new(
+                terminal,
+                draw,
+                driver,
+                host,
+                machine,
+                feed,
+                planner,
+                chrono::Utc::now,
+            );
             let (end, screen) = screen.run(&mailbox);
             (end, screen.machine)
         });
@@ -303,7 +336,9 @@ fn a_full_queue_is_an_answer_and_a_full_inbox_never_blocks_the_operator() {
         program.key("b");
         program.key("k");
     }
-    program.frames.wait_for("refused, 16 commands wait for the journal already", at);
+    program
+        .frames
+        .wait_for("refused, 16 commands wait for the journal already", at);
     let began = Instant::now();
     for _ in 0..5000 {
         program.key("j");
@@ -319,14 +354,10 @@ fn ctrl_z_gives_the_terminal_back_before_it_stops_and_takes_it_again_in_the_fore
     let program = Program::start(&memory);
     program.frames.wait_for("365 chunks", program.began());
     program.key("ctrl-z");
-    let until = Instant::now() + Duration::from_secs(10);
-    while !program.paper.calls().contains(&"stop here".to_owned()) {
-        assert!(Instant::now() < until, "{:?}", program.paper.calls());
-        thread::sleep(Duration::from_millis(5));
-    }
+    program.paper.wait_for(&["leave", "stop group"]);
     // Continued, but in the background: the terminal is not touched.
     thread::sleep(Duration::from_millis(300));
-    assert_eq!(program.paper.calls(), ["leave", "stop group", "leave", "stop here"]);
+    assert_eq!(program.paper.calls(), ["leave", "stop group"]);
     let drawn = program.frames.len();
     program.key("j");
     thread::sleep(Duration::from_millis(300));
@@ -334,7 +365,27 @@ fn ctrl_z_gives_the_terminal_back_before_it_stops_and_takes_it_again_in_the_fore
     let at = Instant::now();
     *program.paper.foreground.lock().unwrap() = true;
     program.frames.wait_for("365 chunks", at);
-    assert_eq!(program.paper.calls().last().map(String::as_str), Some("enter"));
+    assert_eq!(program.paper.calls(), ["leave", "stop group", "enter"]);
+    // A stop signal from outside finds the terminal still taken.
+    program.inbox.signal(Signal::Stop);
+    program
+        .paper
+        .wait_for(&["leave", "stop group", "enter", "leave", "stop here"]);
+    *program.paper.foreground.lock().unwrap() = true;
+    program
+        .paper
+        .wait_for(&["leave", "stop group", "enter", "leave", "stop here", "enter"]);
+    // And where it could not even be given back (STOP), the screen is taken anew.
+    program.inbox.signal(Signal::Continue);
+    program.paper.wait_for(&[
+        "leave",
+        "stop group",
+        "enter",
+        "leave",
+        "stop here",
+        "enter",
+        "enter",
+    ]);
     program.key("q");
     assert_eq!(program.end().0, End::Quit);
 }
@@ -363,13 +414,24 @@ fn a_dialog_confirmed_against_a_changed_journal_stays_and_shows_the_difference()
     let at = Instant::now();
     memory.faults(|f| f.reading_hangs = true);
     thread::sleep(Duration::from_millis(200));
-    memory.happen(true, Some(&id), Payload::Skipped { chunks: vec![day("2023-01-06")] }, None);
+    memory.happen(
+        true,
+        Some(&id),
+        Payload::Skipped {
+            chunks: vec![day("2023-01-06")],
+        },
+        None,
+    );
     program.key("r");
     program.frames.wait_for("[plan] Re-run 1 days", at);
     thread::sleep(Duration::from_millis(400));
     let at = program.key("y");
     program.frames.wait_for("2023-01-06 is left out: is skipped", at);
-    let rerun = |m: &Memory| m.events().iter().any(|e| format!("{:?}", e.payload).contains("RerunRequested"));
+    let rerun = |m: &Memory| {
+        m.events()
+            .iter()
+            .any(|e| format!("{:?}", e.payload).contains("RerunRequested"))
+    };
     assert!(!rerun(&memory));
     program.inbox.gone();
     program.end();
@@ -387,7 +449,10 @@ fn confirmed<'a>(desk: &'a Desk, ask: &'a Ask, digest: &'a str) -> Wanted<'a> {
 fn a_journal_that_moved_on_with_the_same_plan_is_written_to_again() {
     let desk = Desk::new();
     let ask = Ask::Rerun(vec![day("2023-01-06")], true);
-    let digest = desk.planner.preview(&desk.feed, Some(&desk.id), &ask, desk.now).digest;
+    let digest = desk
+        .planner
+        .preview(&desk.feed, Some(&desk.id), &ask, desk.now)
+        .digest;
     desk.memory.faults(|f| f.conflicts = 3);
     let now = desk.now;
     let answer = submit(
@@ -410,12 +475,24 @@ fn a_journal_that_moved_on_with_the_same_plan_is_written_to_again() {
 fn a_journal_that_never_stands_still_is_given_up_after_a_few_tries() {
     let desk = Desk::new();
     let ask = Ask::Rerun(vec![day("2023-01-06")], true);
-    let digest = desk.planner.preview(&desk.feed, Some(&desk.id), &ask, desk.now).digest;
+    let digest = desk
+        .planner
+        .preview(&desk.feed, Some(&desk.id), &ask, desk.now)
+        .digest;
     desk.memory.faults(|f| f.conflicts = 1000);
     let now = desk.now;
     let wanted = confirmed(&desk, &ask, &digest);
-    let answer = submit(&mut desk.memory.clone(), &desk.planner, &wanted, desk.feed.clone(), &|| now);
-    assert!(matches!(&answer, Answer::Refused { why } if why.contains("try again")), "{answer:?}");
+    let answer = submit(
+        &mut desk.memory.clone(),
+        &desk.planner,
+        &wanted,
+        desk.feed.clone(),
+        &|| now,
+    );
+    assert!(
+        matches!(&answer, Answer::Refused { why } if why.contains("try again")),
+        "{answer:?}"
+    );
 }
 
 /// A journalist that notes the head of each order.
@@ -440,10 +517,20 @@ fn commands_that_only_reduce_work_carry_no_head_and_dialogs_carry_theirs() {
     let feeder = Feeder::start(source, inbox.clone(), Duration::from_secs(60), epoch()).unwrap();
     let journalist = Box::new(Heads(desk.memory.clone(), heads.clone()));
     let planner: Arc<dyn Planner> = Arc::new(desk.planner);
-    let mut driver =
-        Driver::start(journalist, planner, Arc::new(Counter::default()), feeder, inbox, epoch).unwrap();
+    let mut driver = Driver::start(
+        journalist,
+        planner,
+        Arc::new(Counter::default()),
+        feeder,
+        inbox,
+        epoch,
+    )
+    .unwrap();
     let ask = Ask::Rerun(vec![day("2023-01-06")], true);
-    let digest = desk.planner.preview(&desk.feed, Some(&desk.id), &ask, desk.now).digest;
+    let digest = desk
+        .planner
+        .preview(&desk.feed, Some(&desk.id), &ask, desk.now)
+        .digest;
     let backfill = Some(desk.id.clone());
     let head = desk.memory.state().head;
     let submit = Effect::Submit {
@@ -494,12 +581,38 @@ fn a_feed_keeps_the_newest_500_events() {
         memory.happen(true, Some(&id), Payload::CapSet { cap: Some(2) }, None);
     }
     let feed = memory.feed();
-    assert_eq!((feed.events.len(), feed.events.back().unwrap().seq), (500, memory.state().head));
+    assert_eq!(
+        (feed.events.len(), feed.events.back().unwrap().seq),
+        (500, memory.state().head)
+    );
 }
 
 fn any_key() -> impl Strategy<Value = String> {
-    let named = ["space", "enter", "esc", "tab", "shift-tab", "backspace", "up", "down", "left", "right"];
-    let more = ["home", "end", "pgup", "pgdn", "ctrl-d", "ctrl-u", "ctrl-space", "ctrl-p", "ctrl-r", "ctrl-w", "f1"];
+    let named = [
+        "space",
+        "enter",
+        "esc",
+        "tab",
+        "shift-tab",
+        "backspace",
+        "up",
+        "down",
+        "left",
+        "right",
+    ];
+    let more = [
+        "home",
+        "end",
+        "pgup",
+        "pgdn",
+        "ctrl-d",
+        "ctrl-u",
+        "ctrl-space",
+        "ctrl-p",
+        "ctrl-r",
+        "ctrl-w",
+        "f1",
+    ];
     prop_oneof![
         6 => proptest::char::range('!', '~').prop_map(String::from),
         3 => proptest::sample::select([named.as_slice(), more.as_slice()].concat()).prop_map(str::to_owned),
