@@ -1,5 +1,6 @@
 //! Cases S08, S09, S11 and proof 6 on a real pseudo-terminal: whatever ends the screen, the terminal is as before.
 #![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod pty;
 
@@ -178,8 +179,9 @@ fn a_terminal_that_takes_nothing_any_more_can_still_be_left(
     };
     assert_eq!(session.wait_end(), code);
     let took = at.elapsed();
-    // The guard adds the moment in which giving the terminal back is tried.
-    assert!(took < Duration::from_millis(within_ms + 600), "{took:?}");
+    // The promise and a busy machine.
+    assert!(took < Duration::from_millis(within_ms + 500), "{took:?}");
+    eprintln!("ended after {took:?}");
     assert!(!session.is_raw());
 }
 

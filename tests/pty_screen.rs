@@ -1,5 +1,6 @@
 //! Proof 5 and case S10 on a real pseudo-terminal: start, resize, keys, suspend and return.
 #![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod pty;
 
