@@ -59,6 +59,59 @@ fn a_journal_that_moved_on_with_the_same_plan_is_written_to_again() {
     );
 }
 
+/// The dialog and the driver ask the planner the same question, so that an unchanged world gives the same digest.
+#[test]
+fn what_any_dialog_showed_is_accepted_while_nothing_changes() {
+    for name in [
+        "resume",
+        "rerun-failed",
+        "stop-supervising",
+        "free-limit",
+        "cancel-backfill",
+        "stop-running",
+    ] {
+        let mut desk = Desk::new();
+        desk.happens(Payload::CapSet { cap: Some(2) });
+        desk.happens(Payload::Paused { until: None });
+        desk.keys(":");
+        desk.text(name);
+        desk.keys("enter");
+        let effects = match desk.dialog().phrase.clone() {
+            Some((phrase, _)) => {
+                desk.look();
+                desk.text(&phrase);
+                desk.keys("enter")
+            }
+            None => desk.keys("y"),
+        };
+        let [
+            Effect::Submit {
+                backfill,
+                ask,
+                digest,
+                ..
+            },
+        ] = &effects[..]
+        else {
+            panic!("{name}: {effects:?}");
+        };
+        let wanted = Wanted {
+            backfill: backfill.as_ref(),
+            ask,
+            digest,
+        };
+        let now = desk.now;
+        let answer = submit(
+            &mut desk.memory.clone(),
+            &desk.planner,
+            &wanted,
+            desk.feed.clone(),
+            &|| now,
+        );
+        assert!(matches!(answer, Answer::Accepted { .. }), "{name}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_journal_that_never_stands_still_is_given_up_after_a_few_tries() {
     let desk = Desk::new();

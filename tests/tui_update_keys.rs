@@ -341,6 +341,42 @@ fn in_the_events_j_and_k_scroll_and_f_follows_again() {
 }
 
 #[test]
+fn events_that_are_scrolled_back_stay_put_while_new_ones_arrive() {
+    let mut desk = Desk::new();
+    desk.keys("4 j j");
+    let seen = |desk: &Desk| {
+        let events = &desk.feed.events;
+        events[events.len() - 1 - desk.machine.app.events_back].seq
+    };
+    let before = seen(&desk);
+    desk.memory.run(&desk.id, day("2023-01-09"));
+    desk.refresh();
+    assert_eq!(seen(&desk), before);
+    desk.keys("f");
+    desk.memory.run(&desk.id, day("2023-01-10"));
+    desk.refresh();
+    assert_eq!(desk.machine.app.events_back, 0, "what is followed moves");
+}
+
+#[test]
+fn a_log_that_is_scrolled_back_stays_put_while_lines_arrive() {
+    let mut desk = Desk::new();
+    let attempt = desk.feed.state.backfills[&desk.id].open_attempts().remove(0);
+    let lines = |n: usize| (0..n).map(|i| format!("line {i}")).collect::<Vec<_>>();
+    desk.feed.log = Some((attempt.clone(), lines(50)));
+    desk.send(Msg::Fed);
+    desk.keys("enter l k k");
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(2)));
+    desk.feed.log = Some((attempt, lines(55)));
+    desk.send(Msg::Fed);
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(7)));
+    desk.keys("g");
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(54)));
+    desk.keys("G");
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(0)));
+}
+
+#[test]
 fn l_moves_in_the_grid_and_opens_the_log_in_the_drawer() {
     let mut desk = Desk::new();
     desk.keys("l");

@@ -100,6 +100,10 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
     let watchdog = Watchdog::start(guard.clone(), move || hung_up.gone())?;
     let listener = Listener::start(inbox.clone(), watchdog.clone(), options.leave_signal)?;
     guard.install_panic_hook(options.report);
+    let _restored = Restored {
+        guard: guard.clone(),
+        watchdog: watchdog.clone(),
+    };
     guard.enter()?;
     let input = InputThread::start(inbox.clone(), watchdog.clone(), chrono::Utc::now)?;
     let now = chrono::Utc::now();
@@ -132,12 +136,23 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
         chrono::Utc::now,
     );
     let (end, screen) = screen.run(&mailbox);
-    guard.leave();
-    watchdog.stop();
     Ok(Closed {
         end,
         unanswered: screen.machine.unanswered(),
     })
+}
+
+/// Gives the terminal back on every way out of [`open`], errors included: other threads hold the guard too.
+struct Restored {
+    guard: Guard,
+    watchdog: Watchdog,
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        self.guard.leave();
+        self.watchdog.stop();
+    }
 }
 
 /// The real terminal.
