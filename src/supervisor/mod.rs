@@ -5,6 +5,7 @@ pub mod core;
 pub mod driver;
 pub mod gate;
 pub mod glance;
+pub mod kill_point;
 pub mod limits;
 pub mod poll;
 pub mod record;
