@@ -82,10 +82,7 @@ pub struct Preview {
 impl Preview {
     /// Whether confirming it would do anything.
     pub fn is_empty(&self, ask: &Ask) -> bool {
-        matches!(
-            ask,
-            Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..)
-        ) && self.will.is_empty()
+        matches!(ask, Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..)) && self.will.is_empty()
     }
 
     /// The chunks that it acts on.
@@ -246,10 +243,7 @@ fn run_words(backfill: &Backfill, will: &[PreviewChunk]) -> Vec<(&'static str, S
     vec![
         (
             "effect",
-            format!(
-                "{} may start in their order again",
-                units(&backfill.spec, will.len())
-            ),
+            format!("{} may start in their order again", units(&backfill.spec, will.len())),
         ),
         ("undo", "hold them again: b".to_owned()),
     ]
