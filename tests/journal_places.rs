@@ -6,7 +6,10 @@ mod journal_support;
 use backfill::{
     domain::event::Payload,
     host::BootInstant,
-    journal::{AppendError, BALLAST_BYTES, Journal, OpenError, Options, StoreError, free_bytes},
+    journal::{
+        AppendError, BALLAST_BYTES, Follower, Journal, OpenError, Options, ReadError, RenewError, StoreError,
+        free_bytes,
+    },
 };
 use journal_support::*;
 use std::{
@@ -179,6 +182,36 @@ fn a_group_that_cannot_use_the_directory_is_refused_with_the_commands_that_help(
     };
     let error = Journal::open(&place.path, unknown).unwrap_err().to_string();
     assert!(error.contains("no-such-group"), "{error}");
+}
+
+#[test]
+fn a_journal_that_was_removed_or_replaced_takes_nothing_more_from_those_who_still_have_it_open() {
+    for replaced in [false, true] {
+        let place = Place::new();
+        let mut journal = place.open();
+        let mut lease = journal.acquire(BootInstant(1), &Default::default()).unwrap();
+        let mut follower = Follower::new(place.open_read_only()).unwrap();
+        fs::rename(&place.path, place.dir.path().join("away")).unwrap();
+        if replaced {
+            fs::copy(place.dir.path().join("away"), &place.path).unwrap();
+        }
+        let gone = |error: &StoreError| matches!(error, StoreError::Replaced { .. });
+        let refused = journal.append(None, None, &[paused(&orders())]);
+        assert!(
+            matches!(&refused, Err(AppendError::Store(e)) if gone(e)),
+            "{refused:?}"
+        );
+        let refused = journal.renew(&mut lease, BootInstant(2), &Default::default());
+        assert!(
+            matches!(&refused, Err(RenewError::Store(e)) if gone(e)),
+            "{refused:?}"
+        );
+        let refused = follower.poll();
+        assert!(
+            matches!(&refused, Err(ReadError::Store(e)) if gone(e)),
+            "{refused:?}"
+        );
+    }
 }
 
 /// A small file system of its own; `None` where this user may not mount one.

@@ -5,7 +5,12 @@
 mod journal_support;
 
 use backfill::{
-    domain::tuning::Tuning,
+    domain::{
+        event::{Force, LimitChange, NewEvent, Next, Outcome, Payload, Rule},
+        failure::{Failure, FailureClass},
+        ids::ChunkId,
+        tuning::Tuning,
+    },
     host::boot_now,
     journal::{AcquireError, AppendError, FOLLOW_EVERY, Follower, Journal, Options, RenewError},
 };
@@ -37,6 +42,7 @@ fn helper() {
         "timed" => append_timed(path),
         "stop" => stop_while_holding(path),
         "open" => open_and_wait(path),
+        "decide" => decide_and_wait(path),
         other => panic!("no role {other}"),
     }
 }
@@ -130,6 +136,79 @@ fn open_and_wait(path: &Path) {
     journal.append(None, None, &[paused(&orders())]).unwrap();
     journal.ensure_ballast().unwrap();
     tell("open");
+    wait_for_parent();
+}
+
+/// What humans and the throttle decided, one append each, as it comes in life.
+fn decisions() -> Vec<NewEvent> {
+    let id = orders();
+    let chunk = ChunkId::day(date(2023, 1, 1));
+    let first = attempt(&id, chunk, 1);
+    let change = LimitChange {
+        from: 4,
+        to: 0,
+        rule: Rule::Latch,
+        signal: Some(name("lag")),
+        why: "third pause by lag within 2 h".to_owned(),
+        checkpoint: r#"{"pauses":3}"#.to_owned(),
+    };
+    let failed = Outcome::Failed {
+        failure: Failure {
+            class: FailureClass::Data,
+            exit: Some(65),
+            message: "bad row".to_owned(),
+        },
+        next: Next::Quarantine {
+            why: "data cannot be processed".to_owned(),
+        },
+    };
+    vec![
+        said(&id, started("orders", 5)),
+        intended(&first),
+        done_by_us(
+            Some(&id),
+            Payload::RunEnded {
+                attempt: first,
+                outcome: failed,
+                started: None,
+                ended: None,
+                peak: None,
+                note: None,
+            },
+        ),
+        done_by_us(Some(&id), Payload::LimitChanged { change }),
+        said(
+            &id,
+            Payload::Forced {
+                force: Some(Force {
+                    limit: 3,
+                    until: second(3_600),
+                }),
+            },
+        ),
+        said(
+            &id,
+            Payload::Paused {
+                until: Some(second(1_800)),
+            },
+        ),
+        done_by_us(
+            None,
+            Payload::BlindSince {
+                signal: name("lag"),
+                last: Some(second(-60)),
+                why: "503".to_owned(),
+            },
+        ),
+    ]
+}
+
+fn decide_and_wait(path: &Path) {
+    let mut journal = Journal::open(path, Options::default()).unwrap();
+    for decision in decisions() {
+        journal.append(None, None, &[decision]).unwrap();
+    }
+    tell("decided");
     wait_for_parent();
 }
 
@@ -234,6 +313,31 @@ fn kill_9_amid_appends_leaves_a_readable_journal_without_gaps_or_halves() {
             )
             .unwrap();
     }
+}
+
+/// Case B34: pause, latch, override and quarantine are after a kill -9 what they were, with reason, actor and expiry.
+#[test]
+fn what_was_decided_before_a_kill_9_is_decided_after_it() {
+    let place = Place::new();
+    let mut helper = Helper::start("decide", &place.path);
+    assert_eq!(helper.told(), "decided");
+    helper.child.kill().unwrap();
+    helper.child.wait().unwrap();
+
+    let state = place.open().load_state().unwrap();
+    let backfill = state.by_name("orders").unwrap();
+    assert_eq!(backfill.state().word(), "paused");
+    let pause = backfill.pause.as_ref().unwrap();
+    assert_eq!((&pause.mark.by, pause.until), (&minh(), Some(second(1_800))));
+    assert_eq!(pause.mark.reason.as_deref(), Some("incident 4711"));
+    let (force, mark) = backfill.force.as_ref().unwrap();
+    assert_eq!((force.limit, force.until, &mark.by), (3, second(3_600), &minh()));
+    assert_eq!((backfill.limit.value, backfill.limit.rule), (0, Rule::Latch));
+    assert_eq!(backfill.limit.checkpoint, r#"{"pauses":3}"#);
+    let chunk = &backfill.chunks[0];
+    assert_eq!(chunk.state.word(), "quarantined");
+    assert_eq!(chunk.why.as_deref(), Some("data cannot be processed"));
+    assert_eq!(state.blind[&name("lag")].last, Some(second(-60)));
 }
 
 #[test]

@@ -16,11 +16,7 @@ use backfill::{
 use journal_support::*;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 /// What the canonical script folds to, for each version of the fold. Lines are only ever added.
 const CANONICAL: &[(u32, &str)] = &[(1, "7f9a17f22bfe0ca74aa6540e")];
@@ -290,7 +286,8 @@ fn any_past_moment_can_be_rebuilt() {
 }
 
 /// The law's times (300 ms from a snapshot, 5 s for a full fold, per 500,000 events) are measured in release by
-/// `benches/journal.rs`; here 50,000 events in an unoptimised build must stay within ten times their share.
+/// `benches/journal.rs`; here, with 51,000 events in an unoptimised build, only guards: ten times the share of the
+/// full fold, ten times the law's time for the snapshot.
 #[test]
 fn a_long_journal_opens_within_ten_times_its_time() {
     let place = Place::new();
@@ -299,17 +296,25 @@ fn a_long_journal_opens_within_ten_times_its_time() {
     let events = long_history(3_400, 5);
     assert!(events.len() > 50_000);
     journal.append(None, None, &events).unwrap();
-    let begun = Instant::now();
+    let begun = cpu_time();
     let folded = journal.fold_all().unwrap();
-    let full = begun.elapsed();
+    let full = cpu_time() - begun;
     journal.write_snapshot(epoch, &folded).unwrap();
     let reader = place.open_read_only();
-    let begun = Instant::now();
-    assert_eq!(reader.load_state().unwrap(), folded);
-    let from_snapshot = begun.elapsed();
+    let begun = cpu_time();
+    let loaded = reader.load_state().unwrap();
+    let from_snapshot = cpu_time() - begun;
+    assert_eq!(loaded, folded);
+    println!("full fold {full:?}, from a snapshot {from_snapshot:?}");
     assert!(full < Duration::from_secs(5), "full fold: {full:?}");
     assert!(
-        from_snapshot < Duration::from_secs(3),
+        from_snapshot < Duration::from_millis(300),
         "from a snapshot: {from_snapshot:?}"
     );
+}
+
+/// What this thread has computed so far: other work on the machine does not count.
+fn cpu_time() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec as u32)
 }

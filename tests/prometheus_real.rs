@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The two exporters serve different tests: `steady` lives, `mortal` is killed, and each test has metrics of its own.
+/// Three exporters: `steady` lives, `moody` answers scrapes in odd ways, `mortal` is killed.
 struct Servers {
     dir: String,
     lines: BTreeMap<String, String>,
@@ -33,11 +33,11 @@ impl Servers {
             let dir = tempfile::tempdir().unwrap().keep().to_str().unwrap().to_owned();
             let lines = Self::up(&dir);
             let servers = Self { dir, lines };
-            let fresh = "NOW_LAG 42\nzero_lag 0\nnan_lag NaN\nnegative_lag -1\ninfinite_lag +Inf\n\
-                         parts_lag{partition=\"0\"} 12\nparts_lag{partition=\"1\"} 7\nparts_lag{partition=\"2\"} -1\n"
-                .replace("NOW_LAG", "steady_lag");
-            servers.serve("STEADY", &fresh);
-            servers.serve("MORTAL", "dying_lag 5\ntimed_lag 9 NOW\n");
+            let fresh = "steady_lag 42\nzero_lag 0\nnan_lag NaN\nnegative_lag -1\ninfinite_lag +Inf\n\
+                         parts_lag{partition=\"0\"} 12\nparts_lag{partition=\"1\"} 7\nparts_lag{partition=\"2\"} -1\n";
+            servers.put("STEADY", "metrics", fresh);
+            servers.put("MOODY", "metrics", "moody_lag 3\n");
+            servers.put("MORTAL", "metrics", "dying_lag 5\ntimed_lag 9 NOW\n");
             servers
         })
     }
@@ -49,7 +49,7 @@ impl Servers {
                 "up",
                 dir,
             ])
-            .env("EXPORTERS", "steady mortal")
+            .env("EXPORTERS", "steady moody mortal")
             .env("OWNER", std::process::id().to_string())
             .output()
             .unwrap();
@@ -63,9 +63,9 @@ impl Servers {
             .collect()
     }
 
-    /// Sets what an exporter serves from its next scrape on.
-    fn serve(&self, exporter: &str, text: &str) {
-        let url = format!("{}/metrics", self.lines[&format!("{exporter}_URL")]);
+    /// Sets the `metrics` that an exporter serves from its next scrape on, or its `mode`.
+    fn put(&self, exporter: &str, what: &str, text: &str) {
+        let url = format!("{}/{what}", self.lines[&format!("{exporter}_URL")]);
         let text = text.to_owned();
         // The tests' own runtime may be busy or absent; a thread of its own needs neither.
         std::thread::spawn(move || {
@@ -248,6 +248,29 @@ async fn the_age_can_be_asked_for_otherwise() {
     }
 }
 
+/// Case B28.
+#[tokio::test]
+async fn one_bad_scrape_is_no_sample_until_the_next_good_one() {
+    let source = source("sum(moody_lag)");
+    for mode in ["error", "garbage", "hang"] {
+        until(&source, is_value).await;
+        Servers::get().put("MOODY", "mode", mode);
+        let gone = until(&source, |r| !is_value(r)).await;
+        assert!(
+            matches!(
+                &gone,
+                Reading::NoSample {
+                    health: NoSample::Missing,
+                    ..
+                }
+            ),
+            "{mode}: {gone:?}"
+        );
+        Servers::get().put("MOODY", "mode", "ok");
+    }
+    until(&source, is_value).await;
+}
+
 /// Case B28. One after the other, because all of it happens to the one exporter that dies.
 #[tokio::test]
 async fn when_its_exporter_dies_a_signal_never_again_has_a_fresh_value() {
@@ -265,7 +288,7 @@ async fn when_its_exporter_dies_a_signal_never_again_has_a_fresh_value() {
     until(&marked, is_value).await;
 
     // A vanished series: its group was deleted.
-    servers.serve("MORTAL", "timed_lag 9 NOW\n");
+    servers.put("MORTAL", "metrics", "timed_lag 9 NOW\n");
     let gone = until(&marked, |r| !is_value(r)).await;
     assert!(
         matches!(
@@ -277,7 +300,7 @@ async fn when_its_exporter_dies_a_signal_never_again_has_a_fresh_value() {
         ),
         "{gone:?}"
     );
-    servers.serve("MORTAL", "dying_lag 5\ntimed_lag 9 NOW\n");
+    servers.put("MORTAL", "metrics", "dying_lag 5\ntimed_lag 9 NOW\n");
     until(&marked, is_value).await;
 
     servers.kill("MORTAL");

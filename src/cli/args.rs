@@ -76,7 +76,14 @@ pub enum Command {
     /// cancelled, 2 usage or configuration, 5 already supervised.
     Run {
         /// The backfill.
-        name: String,
+        #[arg(required_unless_present = "detached")]
+        name: Option<String>,
+        /// For screens: a session of its own; without NAME everything that was started and has not ended.
+        #[arg(long, hide = true)]
+        detached: bool,
+        /// End when this process has ended.
+        #[arg(long, value_name = "PID", hide = true)]
+        while_pid: Option<i32>,
         /// Start a new order although the last one of this name has ended.
         #[arg(long)]
         again: bool,
@@ -96,6 +103,7 @@ pub enum Command {
         /// End the pause by itself after this time, as in 30m.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         duration: Option<Duration>,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -103,6 +111,7 @@ pub enum Command {
     Resume {
         /// The backfill.
         name: String,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -124,6 +133,7 @@ pub enum Command {
         /// Only those that failed, are quarantined or were cancelled.
         #[arg(long)]
         failed: bool,
+        /// What may be asked.
         #[command(flatten)]
         consent: Consent,
     },
@@ -139,6 +149,7 @@ pub enum Command {
     Cancel {
         /// The backfill.
         name: String,
+        /// What may be asked.
         #[command(flatten)]
         consent: Consent,
     },
@@ -146,6 +157,7 @@ pub enum Command {
     Amend {
         /// The backfill.
         name: String,
+        /// What may be asked.
         #[command(flatten)]
         consent: Consent,
     },
@@ -165,6 +177,7 @@ pub enum Command {
     Acknowledge {
         /// The backfill.
         name: String,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -172,11 +185,13 @@ pub enum Command {
     CloseBreaker {
         /// The backfill.
         name: String,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
     /// Stop supervising: running attempts go on, nothing new starts.
     Stop {
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -254,6 +269,7 @@ pub enum ThrottleTo {
     Cap {
         /// Running weight.
         n: u32,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -264,11 +280,13 @@ pub enum ThrottleTo {
         /// For how long, at most 4h.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         duration: Duration,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
     /// No cap and no force.
     Auto {
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },

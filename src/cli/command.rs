@@ -13,6 +13,7 @@ use crate::{
         state::{Backfill, State},
     },
     plan::{
+        consent,
         preview::{self, Ask, Preview},
         select,
     },
@@ -346,16 +347,17 @@ fn append_same_plan(
         };
         let now = preview::make(backfill, ask, Utc::now());
         if now.digest != shown.digest {
-            let lines = shown.differs(&now).join("\n  ");
+            let lines = consent::differences(shown, &now).join("\n  ");
             return Err(Exit::usage(format!(
                 "the plan changed meanwhile, nothing was done:\n  {lines}\nask again"
             )));
         }
-        let Some(payload) = preview::payload(ask, &now, Utc::now()) else {
-            return Err(Exit::code(2));
-        };
-        let event = ctx.event(Some(id), payload, reason.clone());
-        match ctx.journal.append(Some(state.head), None, &[event]) {
+        let payloads = consent::payloads(&state, Some(id), ask, &now, Utc::now()).map_err(Exit::usage)?;
+        let events: Vec<_> = payloads
+            .into_iter()
+            .map(|p| ctx.event(Some(id), p, reason.clone()))
+            .collect();
+        match ctx.journal.append(Some(state.head), None, &events) {
             Ok(seqs) => {
                 let seq = seqs.first().copied().unwrap_or_default();
                 return match ctx.state()?.refusal(seq) {

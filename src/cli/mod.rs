@@ -40,7 +40,20 @@ fn dispatch(cli: Cli) -> Done {
         Command::Demo(demo) => super::demo::run(&global, demo),
         Command::Check => check::check(&global),
         Command::Plan { name, all } => plan::plan(&global, &name, all),
-        Command::Run { name, again, log } => run::run(&global, &name, again, log.as_deref()),
+        Command::Run {
+            name,
+            detached,
+            while_pid,
+            again,
+            log,
+        } => {
+            let how = run::How {
+                detached,
+                while_pid,
+                again,
+            };
+            run::run(&global, name.as_deref(), how, log.as_deref())
+        }
         Command::Status { name } => status::status(&Context::open(&global)?, name.as_deref()),
         Command::Pause {
             name,

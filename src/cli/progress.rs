@@ -3,10 +3,10 @@
 
 use super::tell;
 use crate::domain::{
-    event::Event,
     ids::Name,
     state::{ChunkState, State},
 };
+use crate::supervisor::run::Watch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::{IsTerminal, Write},
@@ -29,7 +29,7 @@ pub struct Progress {
     sender: SyncSender<Shown>,
     thread: Option<JoinHandle<()>>,
     style: Style,
-    name: Name,
+    name: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,15 +48,15 @@ impl Progress {
             (false, true) => Style::Bar,
             (false, false) => Style::Plain,
         };
-        Self::with(style, name)
+        Self::with(style, name.as_str())
     }
 
     /// Shows nothing.
-    pub fn quiet(name: &Name) -> Self {
-        Self::with(Style::Quiet, name)
+    pub fn quiet() -> Self {
+        Self::with(Style::Quiet, "")
     }
 
-    fn with(style: Style, name: &Name) -> Self {
+    fn with(style: Style, name: &str) -> Self {
         let (sender, receiver) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("progress".to_owned())
@@ -66,7 +66,7 @@ impl Progress {
             sender,
             thread,
             style,
-            name: name.clone(),
+            name: name.to_owned(),
         }
     }
 
@@ -78,14 +78,14 @@ impl Progress {
     }
 
     /// Told of every event after it is durable.
-    pub fn watcher(&self) -> Box<dyn FnMut(&State, &Event) + Send> {
+    pub fn watcher(&self) -> Watch {
         let (sender, style, name) = (self.sender.clone(), self.style, self.name.clone());
         Box::new(move |state, event| {
             let shown = match style {
                 Style::Quiet => return,
                 Style::Json => Shown::Line(tell::json(event)),
                 Style::Plain => Shown::Line(tell::plain(event)),
-                Style::Bar => match counts(state, name.as_str()) {
+                Style::Bar => match counts(state, &name) {
                     Some(counts) => counts,
                     None => return,
                 },

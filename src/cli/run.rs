@@ -27,23 +27,87 @@ use tokio::{runtime::Runtime, sync::mpsc::UnboundedSender};
 /// Exit code of a backfill that somebody supervises already.
 const ALREADY: u8 = 5;
 
+/// How `run` was asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct How {
+    /// By a screen: a session of its own, folder `/`, no terminal.
+    pub detached: bool,
+    /// End when this process has ended.
+    pub while_pid: Option<i32>,
+    /// A new order although the last one of this name has ended.
+    pub again: bool,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Exit code 1 incomplete or cancelled, 2 usage or configuration, 5 already supervised.
-pub fn run(global: &Global, name: &str, again: bool, log: Option<&Path>) -> Done {
+pub fn run(global: &Global, name: Option<&str>, how: How, log: Option<&Path>) -> Done {
     if global.read_only {
         return Err(Exit::usage("read-only: a supervisor starts work"));
     }
     let config = context::config(global)?;
-    let name: Name = name.parse().map_err(Exit::usage)?;
+    let name: Option<Name> = name.map(str::parse).transpose().map_err(Exit::usage)?;
     let actor = config::actor(global.actor.as_deref());
     super::logging::to_file(log, &config)?;
+    if how.detached {
+        detach()?;
+    }
+    let Some(name) = name else {
+        return everything(&config, how);
+    };
     let progress = Progress::start(global.json, &name);
-    let ended = supervise(&config, &name, &actor, again, &progress);
+    let ended = supervise(&config, &name, &actor, how, &progress);
     progress.finish();
-    match ended? {
-        (state, id) => exit_code(&state, &id, global.json),
+    let (state, id) = ended?;
+    exit_code(&state, &id, global.json)
+}
+
+/// Leaves the session and the folder of whoever started this process: its end must not be ours.
+fn detach() -> Done {
+    // Fails only for the leader of a group, which has a session of its own already.
+    let _ = rustix::process::setsid();
+    std::env::set_current_dir("/")?;
+    Ok(())
+}
+
+/// Supervises everything that was started and has not ended.
+fn everything(config: &Config, how: How) -> Done {
+    let runtime = runtime()?;
+    let mut journal = Journal::open(
+        &config.journal.path,
+        Options {
+            group: config.journal.group.clone(),
+        },
+    )?;
+    if journal
+        .load_state()?
+        .backfills
+        .values()
+        .all(|b| b.state().is_final())
+    {
+        return Err(Exit::usage(
+            "no backfill waits for a supervisor: start one with backfill run NAME",
+        ));
+    }
+    let lease = match journal.acquire(boot_now(), &config.tuning) {
+        Ok(lease) => lease,
+        Err(AcquireError::Denied(denied)) => {
+            return Err(Exit {
+                code: ALREADY,
+                message: format!("supervised already, by {denied}"),
+            });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let quiet = Progress::quiet();
+    let ended = hold(&runtime, config, journal, lease, Until::AllEnded, how, &quiet)?;
+    match ended {
+        Ended::LeaseLost(to) => Err(Exit {
+            code: ALREADY,
+            message: format!("the lease went to {to}"),
+        }),
+        Ended::BackfillEnded | Ended::Told => Ok(()),
     }
 }
 
@@ -55,7 +119,7 @@ pub fn supervise(
     config: &Config,
     name: &Name,
     actor: &Actor,
-    again: bool,
+    how: How,
     progress: &Progress,
 ) -> Result<(State, BackfillId), Exit> {
     let options = || Options {
@@ -67,7 +131,7 @@ pub fn supervise(
         let mut journal = Journal::open(&config.journal.path, options())?;
         match journal.acquire(boot_now(), &config.tuning) {
             Ok(lease) => {
-                let started = ensure_started(&mut journal, config, name, actor, again && id.is_none());
+                let started = ensure_started(&mut journal, config, name, actor, how.again && id.is_none());
                 let known = match started {
                     Ok(known) => known,
                     Err(exit) => {
@@ -82,6 +146,7 @@ pub fn supervise(
                     journal,
                     lease,
                     Until::Ends(known.clone()),
+                    how,
                     progress,
                 )? {
                     Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
@@ -104,7 +169,7 @@ pub fn supervise(
                 }
                 let known = match &id {
                     Some(known) => known.clone(),
-                    None => ensure_started(&mut journal, config, name, actor, again)?,
+                    None => ensure_started(&mut journal, config, name, actor, how.again)?,
                 };
                 if id.is_none() {
                     progress.say(&format!(
@@ -142,14 +207,19 @@ fn hold(
     journal: Journal,
     lease: Lease,
     until: Until,
+    how: How,
     progress: &Progress,
 ) -> Result<Ended, Exit> {
     let _inside = runtime.enter();
     let (parts, inbox) = wiring::supervisor(config.clone(), journal, lease, until, progress.watcher())?;
-    let signals = runtime.spawn(listen(inbox));
+    let signals = runtime.spawn(listen(inbox.clone()));
+    let parent = how.while_pid.map(|pid| runtime.spawn(outlive(pid, inbox)));
     let handle = runtime.handle().clone();
     let ended = parts.run(&handle);
     signals.abort();
+    if let Some(parent) = parent {
+        parent.abort();
+    }
     Ok(ended?)
 }
 
@@ -172,6 +242,19 @@ async fn listen(inbox: UnboundedSender<Input>) {
         if inbox.send(input).is_err() {
             return;
         }
+    }
+}
+
+/// Ends the loop when the process that wanted it has ended.
+async fn outlive(pid: i32, inbox: UnboundedSender<Input>) {
+    let first = crate::host::process_stamp(pid);
+    loop {
+        let now = crate::host::process_stamp(pid);
+        if now.is_none() || now != first {
+            let _ = inbox.send(Input::Quit);
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
 }
 

@@ -22,7 +22,11 @@ impl Presence {
     /// # Errors
     /// The folder or the file cannot be made or locked.
     pub fn enter(running: &Path, label: &str) -> io::Result<Self> {
-        fs::create_dir_all(running)?;
+        // Only this folder: where the whole demo was removed, nothing is made again.
+        match fs::create_dir(running) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
         let path = running.join(label);
         loop {
             let file = File::options()
@@ -94,6 +98,14 @@ mod tests {
         assert_eq!(count(&running).unwrap(), 1);
         drop(b);
         assert_eq!(count(&running).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_demo_that_was_removed_is_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("demo");
+        assert!(Presence::enter(&gone.join("running"), "a").is_err());
+        assert!(!gone.exists());
     }
 
     #[test]

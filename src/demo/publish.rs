@@ -99,7 +99,7 @@ impl Claim {
     fn stage(&self, bytes: &[u8]) -> Result<PathBuf, PublishError> {
         let own = format!("{}.{}.{}", self.date, self.attempt.backfill, self.attempt.no);
         let staged = self.staging().join(own);
-        fs::create_dir_all(&staged).map_err(at(&staged))?;
+        fs::create_dir(&staged).map_err(at(&staged))?;
         let part = staged.join(PART);
         let write = || {
             let mut file = File::create(&part)?;

@@ -7,7 +7,7 @@ use crate::{
         context::{Done, Exit, line},
         logging,
         progress::Progress,
-        run::supervise,
+        run::{How, supervise},
     },
     config::{self, Config},
     domain::ids::Name,
@@ -42,7 +42,7 @@ pub fn run(global: &Global, demo: args::Demo) -> Done {
     let ended = if args.headless {
         headless(global, &args, &config)
     } else {
-        crate::tui::demo(global, &config)
+        crate::tui::demo(global, &config, BACKFILL)
     };
     let workspace = runtime.block_on(world.close());
     leave(workspace, args.dir.is_some())?;
@@ -63,11 +63,11 @@ fn headless(global: &Global, args: &DemoArgs, config: &Config) -> Done {
     logging::to_file(None, config)?;
     let began = Instant::now();
     let progress = if args.json {
-        Progress::quiet(&name)
+        Progress::quiet()
     } else {
         Progress::start(false, &name)
     };
-    let ended = supervise(config, &name, &actor, false, &progress);
+    let ended = supervise(config, &name, &actor, How::default(), &progress);
     progress.finish();
     let (state, id) = ended?;
     let events = Journal::open(&config.journal.path, Options::default())?.read_after(0, usize::MAX >> 1)?;

@@ -1,7 +1,7 @@
 //! The folder that holds a whole demo: raw events, partitions, configuration and journal. Nothing outside it is
 //! touched.
 
-use super::{BACKFILL, Faults, JOB, raw};
+use super::{BACKFILL, Faults, JOB, presence, raw};
 use chrono::NaiveDate;
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -172,6 +172,16 @@ impl Workspace {
 
     fn state(&self) -> PathBuf {
         self.root.join("state")
+    }
+
+    /// How many attempts of the demo's work run right now. Runs outlive their supervisor, so whoever ends a demo
+    /// waits for 0 before [`Workspace::remove`].
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn attempts_running(&self) -> Result<u32, WorkspaceError> {
+        let running = self.running();
+        presence::count(&running).map_err(at(&running))
     }
 
     /// Removes all that the demo made, and the folder itself if that leaves it empty.

@@ -87,6 +87,7 @@ impl Journal {
         epoch: Option<u64>,
         rows: &[Row<'_>],
     ) -> Result<Vec<u64>, AppendError> {
+        self.check_in_place()?;
         let path = self.path.clone();
         let failed = |e: rusqlite::Error| AppendError::Store(StoreError::of(&path, &e));
         let tx = self

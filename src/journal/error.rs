@@ -118,6 +118,12 @@ pub enum StoreError {
         /// What the store said.
         what: String,
     },
+    /// The file that is open is no longer the one at its path: two supervisors could work side by side.
+    #[error("the journal {path} was removed or replaced while it was open: nothing was recorded")]
+    Replaced {
+        /// The journal.
+        path: String,
+    },
     /// It was opened for reading only.
     #[error("the journal {path} was opened for reading only")]
     ReadOnly {

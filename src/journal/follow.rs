@@ -24,6 +24,7 @@ impl Journal {
     /// # Errors
     /// The store failed.
     pub fn changed(&mut self) -> Result<bool, StoreError> {
+        self.check_in_place()?;
         let now: i64 = self
             .conn
             .prepare_cached("PRAGMA data_version")

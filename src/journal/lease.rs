@@ -189,6 +189,7 @@ impl Journal {
         now: BootInstant,
         tuning: &Tuning,
     ) -> Result<Lease, AcquireError> {
+        self.check_in_place()?;
         let path = self.path.clone();
         let failed = |e: rusqlite::Error| AcquireError::Store(StoreError::of(&path, &e));
         let tx = self
@@ -228,6 +229,7 @@ impl Journal {
     /// [`RenewError::Lost`]: another one has it, and nothing more may be sent. With a failed store the lease
     /// stands until `lease_stop` after its last renewal.
     pub fn renew(&mut self, lease: &mut Lease, now: BootInstant, tuning: &Tuning) -> Result<(), RenewError> {
+        self.check_in_place()?;
         let changed = self
             .conn
             .prepare_cached(

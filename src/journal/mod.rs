@@ -47,6 +47,8 @@ pub struct Journal {
     conn: Connection,
     path: PathBuf,
     options: Options,
+    /// Device and inode of the file that is open.
+    file: (u64, u64),
     /// Kinds that are certainly in the table of kinds.
     kinds_noted: HashSet<(&'static str, u16)>,
     /// Rows of the table of kinds up to this one are known to this program.
@@ -77,7 +79,7 @@ impl Journal {
     fn open_once(path: &Path, options: &Options) -> Result<Self, OpenError> {
         let path = place::prepare(path, options)?;
         let conn = schema::connect(&path, schema::Durability::Full)?;
-        Ok(Self::around(conn, path, options.clone()))
+        Self::around(conn, path, options.clone())
     }
 
     /// Opens an existing journal to look at it; creates and changes nothing.
@@ -87,18 +89,30 @@ impl Journal {
     pub fn open_read_only(path: &Path, options: Options) -> Result<Self, OpenError> {
         let path = place::inspect(path, &options)?;
         let conn = schema::connect_read_only(&path)?;
-        Ok(Self::around(conn, path, options))
+        Self::around(conn, path, options)
     }
 
-    fn around(conn: Connection, path: PathBuf, options: Options) -> Self {
-        Self {
+    fn around(conn: Connection, path: PathBuf, options: Options) -> Result<Self, OpenError> {
+        let file = place::identity(&path).map_err(|e| StoreError::io(&path, "looking at it", &e))?;
+        Ok(Self {
             conn,
             path,
             options,
+            file,
             kinds_noted: HashSet::new(),
             kinds_checked: 0,
             data_version: None,
             watched: None,
+        })
+    }
+
+    /// Whoever writes into a file that was removed or replaced writes where nobody looks.
+    fn check_in_place(&self) -> Result<(), StoreError> {
+        match place::identity(&self.path) {
+            Ok(file) if file == self.file => Ok(()),
+            _ => Err(StoreError::Replaced {
+                path: error::show(&self.path),
+            }),
         }
     }
 

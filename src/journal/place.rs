@@ -116,7 +116,8 @@ fn create_directories(path: &Path, parent: &Path, modes: Modes, options: &Option
             Ok(()) => {
                 own(directory, modes, options)?;
                 fs::set_permissions(directory, fs::Permissions::from_mode(modes.directory()))
-                    .map_err(|e| StoreError::io(path, "the mode of its directory", &e))?;
+                    .and_then(|()| sync_directory(directory))
+                    .map_err(|e| StoreError::io(path, "making its directory", &e))?;
             }
             // Another process was faster; it sets the mode.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
@@ -147,6 +148,11 @@ fn create_file(path: &Path, modes: Modes, options: &Options) -> Result<(), OpenE
     rustix::fs::fchmod(&file, Mode::from_raw_mode(modes.file() as rustix::fs::RawMode))
         .map_err(|e| StoreError::io(path, "its mode", &e.into()))?;
     sync_directory(path).map_err(|e| StoreError::io(path, "syncing its directory", &e).into())
+}
+
+/// Device and inode of the file at a path.
+pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|about| (about.dev(), about.ino()))
 }
 
 /// A new file's entry must survive a power cut as its content does.

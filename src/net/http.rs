@@ -208,7 +208,8 @@ impl Endpoint {
                 ),
             ),
         };
-        if trouble.cause != Cause::Local {
+        // Where nothing was connected there is nothing to forget, and new trust is expensive to read.
+        if !matches!(trouble.cause, Cause::Local | Cause::Refused | Cause::Dns) {
             self.forget_client();
         }
         Err(about.error(elapsed, &trouble))
@@ -255,7 +256,10 @@ impl Endpoint {
 
     fn plan(&self, verify: bool) -> ClientPlan {
         ClientPlan {
-            encrypted: self.base.scheme() == "https",
+            encrypted: [Some(&self.base), self.proxy.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|u| u.scheme() == "https"),
             proxy: self.proxy.clone(),
             ca_file: self.ca_file.clone(),
             ssl_cert_file: self.ssl_cert_file.clone(),

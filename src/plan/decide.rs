@@ -157,6 +157,7 @@ impl Stop {
 pub fn stop_of(state: &State, backfill: &Backfill, around: &Surroundings) -> Option<Stop> {
     let limit = &backfill.limit;
     let checks = [
+        (backfill.state().is_final(), Stop::Ended),
         (!around.supervised, Stop::Unsupervised),
         (state.unreadable.is_some(), Stop::Observer),
         (

@@ -1,8 +1,10 @@
 //! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
 
 pub mod breaker;
+pub mod consent;
 pub mod decide;
 pub mod edge;
+pub mod eta;
 pub mod overlap;
 pub mod preview;
 pub mod retry;

@@ -5,9 +5,7 @@
 
 use super::{decide, why};
 use crate::domain::{
-    Time,
-    event::{Force, Payload},
-    human,
+    Time, human,
     ids::ChunkId,
     spec::Spec,
     state::{Backfill, Chunk, ChunkState},
@@ -82,33 +80,10 @@ pub struct Preview {
 impl Preview {
     /// Whether confirming it would do anything.
     pub fn is_empty(&self, ask: &Ask) -> bool {
-        matches!(ask, Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..)) && self.will.is_empty()
-    }
-
-    /// The chunks that it acts on.
-    pub fn chunks(&self) -> Vec<ChunkId> {
-        self.will.iter().map(|c| c.chunk).collect()
-    }
-
-    /// What differs from another plan for the same question, one line each.
-    pub fn differs(&self, newer: &Self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for old in &self.will {
-            match newer.will.iter().find(|c| c.chunk == old.chunk) {
-                None => lines.push(format!(
-                    "{} no longer: it is not {} any more",
-                    old.chunk, old.state
-                )),
-                Some(new) if new != old => lines.push(format!("{} is {} now", new.chunk, new.state)),
-                Some(_) => {}
-            }
-        }
-        let added = newer
-            .will
-            .iter()
-            .filter(|c| !self.will.iter().any(|o| o.chunk == c.chunk));
-        lines.extend(added.map(|c| format!("{} as well: it is {} now", c.chunk, c.state)));
-        lines
+        matches!(
+            ask,
+            Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..)
+        ) && self.will.is_empty()
     }
 }
 
@@ -125,29 +100,23 @@ pub fn make(backfill: &Backfill, ask: &Ask, now: Time) -> Preview {
     preview
 }
 
-/// The command that the confirmed preview appends; `None` for what is not a command to the journal.
-pub fn payload(ask: &Ask, preview: &Preview, now: Time) -> Option<Payload> {
-    let chunks = preview.chunks();
-    Some(match ask {
-        Ask::Rerun(..) => Payload::RerunRequested {
-            chunks,
-            digest: preview.digest.clone(),
-        },
-        Ask::Skip(_) => Payload::Skipped { chunks },
-        Ask::Release(_) => Payload::HoldReleased { chunks },
-        Ask::Stop(_) => Payload::StopRequested { chunks },
-        Ask::Resume => Payload::Resumed {},
-        Ask::Cap(cap) => Payload::CapSet { cap: *cap },
-        Ask::Force(limit, d) => {
-            let until = now + chrono::Duration::from_std(*d).unwrap_or_default();
-            Payload::Forced {
-                force: Some(Force { limit: *limit, until }),
-            }
-        }
-        Ask::Cancel => Payload::CancelRequested {},
-        Ask::StopSupervising => Payload::StopSupervising {},
-        Ask::StartSupervising => return None,
-    })
+/// The preview of a change of the journal as a whole, where no backfill is chosen.
+pub fn of_journal(ask: &Ask) -> Preview {
+    let (title, same_as) = match ask {
+        Ask::StopSupervising => ("Stop supervising", "backfill stop"),
+        _ => ("Start supervising", "backfill run NAME"),
+    };
+    let mut preview = empty(title.to_owned(), 2, same_as.to_owned());
+    preview.digest = hex(Sha256::new().chain_update(title));
+    preview
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize()
+        .iter()
+        .take(3)
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 fn empty(title: String, class: u8, same_as: String) -> Preview {
@@ -243,7 +212,10 @@ fn run_words(backfill: &Backfill, will: &[PreviewChunk]) -> Vec<(&'static str, S
     vec![
         (
             "effect",
-            format!("{} may start in their order again", units(&backfill.spec, will.len())),
+            format!(
+                "{} may start in their order again",
+                units(&backfill.spec, will.len())
+            ),
         ),
         ("undo", "hold them again: b".to_owned()),
     ]
@@ -496,18 +468,18 @@ fn digest(backfill: &Backfill, preview: &Preview) -> String {
             c.chunk, c.state, c.attempt, c.profile, c.weight
         ));
     }
-    hash.finalize()
-        .iter()
-        .take(3)
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    hex(hash)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        domain::{event::Next, failure::FailureClass},
+        domain::{
+            event::{Next, Payload},
+            failure::FailureClass,
+        },
+        plan::consent::{differences, payloads},
         plan::testing::{Night, failure},
     };
 
@@ -533,11 +505,16 @@ mod tests {
         );
         let ask = Ask::Rerun(all(&night, 5), true);
         let preview = make(night.backfill(), &ask, night.now);
-        assert_eq!(preview.chunks(), [night.day(1), night.day(2)]);
+        assert_eq!(
+            preview.will.iter().map(|c| c.chunk).collect::<Vec<_>>(),
+            [night.day(1), night.day(2)]
+        );
         assert_eq!(preview.title, "Re-run 2 failed days");
         assert_eq!(preview.will_not.len(), 3);
-        let command = payload(&ask, &preview, night.now).unwrap();
-        night.human(command);
+        let commands = payloads(&night.state, Some(&night.id()), &ask, &preview, night.now).unwrap();
+        for command in commands {
+            night.human(command);
+        }
         let again = [night.chunk(night.day(1)), night.chunk(night.day(2))];
         assert!(
             again
@@ -569,8 +546,8 @@ mod tests {
         let after = make(night.backfill(), &ask, night.now);
         assert_ne!(after.digest, before.digest);
         assert_eq!(
-            before.differs(&after),
-            ["2023-01-01 no longer: it is not done any more"]
+            differences(&before, &after)[0],
+            "- 2023-01-01 is left out: waits for its start already"
         );
     }
 

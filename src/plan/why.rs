@@ -167,7 +167,14 @@ fn last_failure(chunk: &Chunk) -> Option<&Failure> {
 
 /// A failure in words: `oom exit 137: killed at 512 MB`.
 pub fn words(failure: &Failure) -> String {
-    let exit = failure.exit.map_or(String::new(), |e| format!(" exit {e}"));
+    // Adapters may say the code in their own words already.
+    let said = failure
+        .exit
+        .is_some_and(|e| failure.message.starts_with(&format!("exit {e}")));
+    let exit = failure
+        .exit
+        .filter(|_| !said)
+        .map_or(String::new(), |e| format!(" exit {e}"));
     let message = if failure.message.is_empty() {
         String::new()
     } else {
@@ -374,8 +381,29 @@ fn ended(backfill: &Backfill) -> Why {
             "the backfill was cancelled",
             format!("backfill rerun {name} DATE"),
         ),
+        BackfillState::Incomplete => Why::new(
+            "incomplete",
+            needs(backfill),
+            format!("backfill rerun {name} DATE, or skip"),
+        ),
         state => Why::new(state.word(), format!("the backfill is {}", state.word()), ""),
     }
+}
+
+/// `nothing can move without you: 1 quarantined, 3 held`.
+fn needs(backfill: &Backfill) -> String {
+    let waits = [
+        ChunkState::Failed,
+        ChunkState::Quarantined,
+        ChunkState::Held,
+        ChunkState::Cancelled,
+    ];
+    let counts: Vec<String> = waits
+        .into_iter()
+        .filter(|s| backfill.count(*s) > 0)
+        .map(|s| format!("{} {}", backfill.count(s), s.word()))
+        .collect();
+    format!("nothing can move without you: {}", counts.join(", "))
 }
 
 fn paused(backfill: &Backfill, now: Time) -> Why {

@@ -2,7 +2,7 @@
 //!
 //! **Age.** An instant vector carries the time at which it was evaluated, not the time of its samples, and a series
 //! whose exporter died may stay visible for five minutes. So the oldest sample's own time is asked for in the same
-//! request ([`selectors::age_query`], or the configured `age_query`), and the age is the difference to the evaluation
+//! request ([`age_query()`], or the configured `age_query`), and the age is the difference to the evaluation
 //! time: both are the server's clock, ours takes no part in it. Should the `Date` header say that the evaluation is
 //! old itself (an answer out of a cache), that is added. How far the server's clock is from ours goes into `skew_ms`.
 //!
@@ -277,8 +277,9 @@ impl Parts {
             Ok(number) => number,
             Err(reading) => return reading,
         };
-        // A sum is as old as its oldest part.
-        let Some(measured) = self.times.iter().copied().reduce(f64::min) else {
+        // A sum is as old as its oldest part; one that is not known makes all of it unknown.
+        let oldest = |a: f64, b: f64| if b < a || b.is_nan() { b } else { a };
+        let Some(measured) = self.times.iter().copied().reduce(oldest) else {
             return no_sample(
                 NoSample::Missing,
                 "a number without any sample behind it: its series are gone (does the query end in `or vector(0)`?)",

@@ -33,6 +33,8 @@ use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 pub enum Until {
     /// This backfill has ended.
     Ends(BackfillId),
+    /// Everything that was started has ended.
+    AllEnded,
     /// Somebody says so: `stop`, TERM, or the demo's end.
     Told,
 }
@@ -69,6 +71,9 @@ pub enum LoopError {
     },
 }
 
+/// Told of every event after it is durable, with the state after it. It must not wait for anything.
+pub type Watch = Box<dyn FnMut(&State, &Event) + Send>;
+
 /// A running supervisor.
 pub struct Loop {
     /// The journal, opened for writing.
@@ -92,7 +97,7 @@ pub struct Loop {
     /// When to end.
     pub until: Until,
     /// Told of every event, after it is durable.
-    pub watch: Box<dyn FnMut(&State, &Event) + Send>,
+    pub watch: Watch,
 }
 
 /// Most inputs taken into one batch.
@@ -328,6 +333,10 @@ impl Loop {
         match &self.until {
             Until::Ends(id) => {
                 let over = self.state.backfills.get(id).is_none_or(|b| b.state().is_final());
+                over.then_some(Ended::BackfillEnded)
+            }
+            Until::AllEnded => {
+                let over = self.state.backfills.values().all(|b| b.state().is_final());
                 over.then_some(Ended::BackfillEnded)
             }
             Until::Told => None,

@@ -260,40 +260,7 @@ pub fn key_of(id: Id, place: Place) -> &'static str {
     here.and_then(|(_, keys)| keys.first()).copied().unwrap_or("")
 }
 
-/// One row of the help.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HelpRow {
-    /// The keys, as they are written: `p`, `ctrl-r`.
-    pub keys: String,
-    /// What they do, in one sentence.
-    pub verb: String,
-    /// Why they do nothing here and now; `None` when they work.
-    pub why_not: Option<String>,
-}
-
-/// One row of the palette.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaletteRow {
-    /// The action's name, as it can be typed: `rerun-failed`.
-    pub name: String,
-    /// Its keys, empty if it has none.
-    pub keys: String,
-    /// What it does, in one sentence.
-    pub verb: String,
-    /// Why it does nothing here and now.
-    pub why_not: Option<String>,
-}
-
-/// What the screen says about keys, made from the table of actions for the place where the operator is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hints {
-    /// The keys row: keys and verb, the most important first; `: command` and `? help` are last and stay longest.
-    pub keys: Vec<(String, String)>,
-    /// Help of the place below the help layer, what works first. Only filled while help is open.
-    pub help: Vec<HelpRow>,
-    /// The palette's rows for the text typed so far, best first. Only filled while the palette is open.
-    pub palette: Vec<PaletteRow>,
-}
+pub use super::view::hints::{HelpRow, Hints, PaletteRow};
 
 /// The most items of the keys row.
 const KEYS_ROW: usize = 11;

@@ -4,21 +4,17 @@ pub mod action;
 pub mod driver;
 pub mod effect;
 pub mod feeder;
+pub mod glyphs;
 pub mod keymap;
 pub mod model;
 pub mod msg;
+mod open;
+pub mod picture;
+pub mod sources;
 pub mod terminal;
+pub mod theme;
 pub mod update;
+pub mod view;
+pub(crate) mod widgets;
 
-/// Opens the screen.
-pub fn open(_global: &crate::cli::args::Global) -> crate::cli::context::Done {
-    Err(crate::cli::context::Exit::usage("the screen is not wired yet"))
-}
-
-/// The demo's screen.
-pub fn demo(
-    _global: &crate::cli::args::Global,
-    _config: &crate::config::Config,
-) -> crate::cli::context::Done {
-    Err(crate::cli::context::Exit::usage("the screen is not wired yet"))
-}
+pub use open::{demo, open};

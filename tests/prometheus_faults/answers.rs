@@ -307,7 +307,7 @@ async fn a_derived_age_query_that_the_server_refuses_asks_for_a_given_one() {
 }
 
 #[tokio::test]
-async fn of_several_ages_the_oldest_counts() {
+async fn of_several_ages_the_oldest_counts_and_an_unknown_one_spoils_them() {
     let at = now();
     let age = |topic: &str, t: f64| {
         format!(r#"{{"metric":{{"backfill_q":"age","topic":"{topic}"}},"value":[{at:.3},"{t:.3}"]}}"#)
@@ -320,6 +320,13 @@ async fn of_several_ages_the_oldest_counts() {
     ));
     let (_, old) = value(read(&config(&StandIn::saying(&body).url)).await);
     assert!(old > Duration::from_secs(249), "{old:?}");
+    for unknown in [
+        format!("{number},{},{}", age("a", f64::NAN), age("b", at)),
+        format!("{number},{},{}", age("a", at), age("b", f64::NAN)),
+    ] {
+        let (health, _) = no_sample(read(&config(&StandIn::saying(&vector(&unknown)).url)).await);
+        assert_eq!(health, NoSample::Invalid);
+    }
 }
 
 /// Hostile words are shown as text.

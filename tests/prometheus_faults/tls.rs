@@ -207,3 +207,36 @@ async fn a_wrong_name_and_a_server_without_tls_are_told_apart() {
     assert_eq!(error.cause, Cause::Tls, "{error}");
     assert!(error.detail.contains("http:// instead of https://"), "{error}");
 }
+
+/// Case S05. The environment of a real process: this test runs itself with `SSL_CERT_FILE` set.
+#[test]
+fn ssl_cert_file_of_the_environment_is_believed() {
+    let server = Server::start();
+    let run = |certificates: PathBuf| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "tls::reads_in_its_environment"])
+            .env("SSL_CERT_FILE", certificates)
+            .env("BACKFILL_TEST_URL", format!("https://127.0.0.1:{}", server.port))
+            .output()
+            .unwrap()
+    };
+    let trusted = run(server.file("ca.pem"));
+    assert!(
+        trusted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&trusted.stdout)
+    );
+    assert_eq!(server.seen(), "POST /api/v1/query None\n");
+    // That it can fail shows that it did something.
+    assert!(!run(server.file("other.pem")).status.success());
+}
+
+#[tokio::test]
+#[ignore = "run by ssl_cert_file_of_the_environment_is_believed"]
+async fn reads_in_its_environment() {
+    let config = config(&std::env::var("BACKFILL_TEST_URL").unwrap());
+    assert_eq!(
+        value(Prometheus::new("orders", &config).unwrap().read().await).0,
+        42.0
+    );
+}

@@ -304,6 +304,7 @@ impl Inner {
             .keys()
             .try_for_each(|name| template::variable_can_stand(name))?;
         let shim_order = ShimOrder {
+            sent: crate::host::boot_now(),
             state: self.setup.state.clone().into_os_string(),
             command: template::command(order)?,
             cwd: OsString::from(&order.spec.cwd),
@@ -440,24 +441,27 @@ async fn reap(mut shim: Child) {
     let _ = shim.wait().await;
 }
 
-/// Removes the folders of attempts that ended and that the journal has settled, so that a long backfill does not
-/// leave four files a chunk for ever. Their logs stay until [`prune_logs`]. Gives how many were removed.
+/// Removes the folders of attempts that the journal has settled and that no shim holds, so that a long backfill does
+/// not leave four files a chunk for ever. Their logs stay until [`prune_logs`]. Gives how many were removed.
 ///
-/// Only the journal then still knows them: `settled` must be true only for attempts whose end is journaled, because
-/// the shim's check is then all that stands between them and a second run.
+/// Only the journal then still knows them: `settled` must be true only for attempts whose end or withdrawal is
+/// journaled, because the shim's check is then all that stands between them and a second run.
 pub fn sweep_attempts(state: &Path, settled: impl Fn(&AttemptId) -> bool) -> usize {
-    let ended = |attempt: &AttemptId| Place::new(state, attempt).exit().exists();
-    let gone = |attempt: &AttemptId| {
-        let place = Place::new(state, attempt);
-        let removed = fs::remove_dir_all(place.folder()).is_ok();
-        // Only empty ones go.
-        let parents = place.folder().ancestors().skip(1).take(2);
-        parents.map(fs::remove_dir).take_while(Result::is_ok).count();
-        removed
-    };
+    let removed = |attempt: &&AttemptId| remove_folder(&Place::new(state, attempt));
     attempts_in(state)
         .iter()
-        .filter(|a| ended(a) && settled(a))
-        .filter(|a| gone(a))
+        .filter(|a| settled(a))
+        .filter(removed)
         .count()
+}
+
+fn remove_folder(place: &Place) -> bool {
+    let Ok(Some(_claim)) = place.open_claim().and_then(verdict::lock) else {
+        return false;
+    };
+    let removed = fs::remove_dir_all(place.folder()).is_ok();
+    // Of the folders above only empty ones go.
+    let above = place.folder().ancestors().skip(1).take(2);
+    above.map(fs::remove_dir).take_while(Result::is_ok).count();
+    removed
 }

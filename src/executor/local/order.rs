@@ -1,12 +1,14 @@
 //! What the supervisor and the shim say to each other: one order in on stdin, one line out on stdout.
 
-use crate::domain::failure::Failure;
+use crate::{domain::failure::Failure, host::BootInstant};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 /// Everything that the shim must know. It travels through a pipe and is never written down: it holds secrets.
 #[derive(Serialize, Deserialize)]
 pub struct ShimOrder {
+    /// When it was sent, on the boot clock.
+    pub sent: BootInstant,
     /// The state directory, absolute.
     pub state: OsString,
     /// Program and arguments, rendered.

@@ -59,6 +59,11 @@ impl Place {
         self.folder.join("cancel")
     }
 
+    /// When somebody found that the attempt never ran; orders sent before that are void.
+    pub fn fence(&self) -> PathBuf {
+        self.folder.join("fence")
+    }
+
     /// What the command printed.
     pub fn log(&self) -> &Path {
         &self.log
@@ -88,6 +93,19 @@ impl Place {
             }
         }
         Ok(new)
+    }
+
+    /// The claim's file, made if need be.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open_claim(&self) -> io::Result<File> {
+        private_file()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.claim())
     }
 
     /// Opens the log for writing, empty.

@@ -1,7 +1,10 @@
 //! The small files of an attempt: who runs it, and how it ended.
 
 use super::place::{private_file, sync_folder};
-use crate::domain::ids::ExternalId;
+use crate::{
+    domain::ids::ExternalId,
+    host::{BootInstant, boot_id, boot_now},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -28,6 +31,31 @@ impl ChildRecord {
     /// The run's name.
     pub fn run(&self) -> ExternalId {
         ExternalId(format!("pid-{}-start-{}", self.pid, self.start))
+    }
+}
+
+/// The verdict *never ran*, made final: whoever gave it may send the attempt again or drop it, and a shim that was
+/// started before and comes late must not prove it wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// The boot of the instant.
+    pub boot: String,
+    /// Orders sent at this instant or before are void.
+    pub at: BootInstant,
+}
+
+impl Fence {
+    /// A fence against everything sent up to now.
+    pub fn now() -> Self {
+        Self {
+            boot: boot_id(),
+            at: boot_now(),
+        }
+    }
+
+    /// Whether it stands in the way of an order sent at this instant of this boot.
+    pub fn stops(&self, sent: BootInstant) -> bool {
+        sent <= self.at && self.boot == boot_id()
     }
 }
 

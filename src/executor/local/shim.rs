@@ -10,8 +10,8 @@ use super::{
     kill_point::{self, reached},
     log::{CappedLog, LogEnd},
     order::{Answer, ShimOrder},
-    place::{Place, private_file},
-    record::{ChildRecord, ExitRecord, Found, read, write_atomically, write_durably},
+    place::Place,
+    record::{ChildRecord, ExitRecord, Fence, Found, read, write_atomically, write_durably},
     verdict::lock,
     watch::{self, Limits, Wakeups},
 };
@@ -41,6 +41,10 @@ use std::{
 const ORDER_CAP: u64 = 16 << 20;
 /// How long output may still come once every process of the run is gone.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// How long a shim waits for room on a full disk, and how often it tries.
+const FULL_DISK_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
 
 /// The journal's answer that lets an attempt start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +120,11 @@ fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> 
             why: "cancelled before it started".to_owned(),
         });
     }
+    let fence = read::<Fence>(&place.fence()).map_err(|e| disk("read the attempt's records", &e))?;
+    if matches!(fence, Found::Damaged) || matches!(fence, Found::Whole(f) if f.stops(order.sent)) {
+        let why = "it came so late that it had been found never to have run".to_owned();
+        return Err(Answer::NotWanted { why });
+    }
     check(attempt, epoch).map_err(|NotWanted(why)| Answer::NotWanted { why })?;
     reached(kill_point::SHIM_CHECKED);
 
@@ -123,11 +132,27 @@ fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> 
     let run = start.record(&place, &new_entries)?;
     let ended = start.open_and_watch(&place, order, run);
     reached(kill_point::COMMAND_ENDED);
-    // Nobody is left to be told; without the record the run counts as killed, which is the careful reading.
-    let _ = write_atomically(&place.exit(), &ended);
+    write_down(&place, &ended);
     reached(kill_point::EXIT_RECORDED);
     drop(claim);
     Ok(())
+}
+
+/// Writes the exit record. While the disk is full this waits, the claim locked and the slot taken, rather than have a
+/// run that succeeded count as killed. Any other error ends it: without the record the run counts as killed, which is
+/// the careful reading.
+fn write_down(place: &Place, ended: &ExitRecord) {
+    let until = Instant::now() + FULL_DISK_PATIENCE;
+    while let Err(e) = write_atomically(&place.exit(), ended) {
+        let full = matches!(
+            e.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        if !full || Instant::now() >= until {
+            break;
+        }
+        std::thread::sleep(FULL_DISK_RETRY);
+    }
 }
 
 /// Locks the claim. A loser waits a little: the holder may be about to start the command, or be a shim of an earlier
@@ -135,13 +160,8 @@ fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> 
 fn claim(place: &Place, patience: Duration) -> Result<File, Answer> {
     let until = Instant::now() + patience;
     loop {
-        let file = private_file()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(place.claim());
-        let locked = file
+        let locked = place
+            .open_claim()
             .and_then(lock)
             .map_err(|e| disk("lock the attempt's claim", &e))?;
         if let Some(file) = locked {
@@ -264,7 +284,7 @@ fn spawn(log: File, order: &ShimOrder) -> Result<(PipeWriter, Pid, Receiver<LogE
         .arg(std::process::id().to_string())
         .args(&order.command)
         .env_clear()
-        .envs(order.environment.iter().map(|(n, v)| (n, v)))
+        .envs(order.environment.iter().map(|(name, value)| (name, value)))
         .envs(&order.secrets)
         .current_dir(&order.cwd)
         .process_group(0)

@@ -268,3 +268,172 @@ impl Object for Scope {
         Enumerator::NonEnumerable
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        calendar::Granularity,
+        ids::Name,
+        spec::{OnFailure, Order},
+    };
+    use chrono::NaiveDate;
+
+    fn profile(name: &str) -> Profile {
+        Profile {
+            name: name.parse().unwrap(),
+            memory: Some(512 << 20),
+            deadline_ms: Some(1_800_000),
+            values: BTreeMap::from([("cores".to_owned(), "4".to_owned())]),
+        }
+    }
+
+    fn spec(command: &[&str]) -> Spec {
+        let date = NaiveDate::from_ymd_opt(2025, 10, 26).unwrap();
+        let name: Name = "orders".parse().unwrap();
+        Spec {
+            name: name.clone(),
+            target: "datamart.orders".to_owned(),
+            environment: None,
+            start: date,
+            end: date,
+            granularity: Granularity::Hour,
+            timezone: chrono_tz::Europe::Berlin,
+            executor: name,
+            command: command.iter().map(|c| (*c).to_owned()).collect(),
+            cwd: "/".to_owned(),
+            env_pass: Vec::new(),
+            env: BTreeMap::new(),
+            env_secrets: Vec::new(),
+            max_limit: 1,
+            order: Order::OldestFirst,
+            signals: Vec::new(),
+            on_failure: OnFailure::Continue,
+            profiles: vec![profile("default")],
+            lanes: BTreeMap::new(),
+            source: BTreeMap::from([("path".to_owned(), "s3://raw".to_owned())]),
+            idempotent: true,
+        }
+    }
+
+    /// The second of the two hours that are called 02 on the day when clocks fall back.
+    fn order(command: &[&str]) -> RunOrder {
+        let spec = spec(command);
+        let hours = cut(spec.timezone, spec.start, spec.end, spec.granularity);
+        let (chunk, interval) = hours[3];
+        RunOrder {
+            attempt: AttemptId {
+                backfill: BackfillId::new(&spec.name, 0),
+                chunk,
+                no: 7,
+            },
+            profile: spec.profiles[0].clone(),
+            spec: Arc::new(spec),
+            start: interval.start,
+            end: interval.end,
+            secrets: BTreeMap::new(),
+            epoch: 1,
+        }
+    }
+
+    fn rendered(template: &str) -> String {
+        command(&order(&["x", template])).unwrap().remove(1)
+    }
+
+    /// Cases B05 and B07: instants carry their offset, also in the hour that happens twice.
+    #[test]
+    fn every_name_has_its_value_and_instants_carry_the_offset_of_the_zone() {
+        for (template, value) in [
+            ("{{ ds }}", "2025-10-26"),
+            ("dt={{ds_nodash}}", "dt=20251026"),
+            ("{{ data_interval_start }}", "2025-10-26T02:00:00+01:00"),
+            ("{{ data_interval_end }}", "2025-10-26T03:00:00+01:00"),
+            ("{{ attempt_id }}", "orders-aaaaaa/2025-10-26T02+0100/7"),
+            ("{{ attempt }}", "7"),
+            ("{{ backfill }}:{{ target }}", "orders:datamart.orders"),
+            ("{{ source.path }}/{{ source['path'] }}", "s3://raw/s3://raw"),
+            (
+                "{{ profile.name }} {{ profile.memory }} {{ profile.deadline }} {{ profile.cores }}",
+                "default 536870912 1800 4",
+            ),
+            ("a {b} } line\n", "a {b} } line\n"),
+            ("{{ ds }}\n", "2025-10-26\n"),
+        ] {
+            assert_eq!(rendered(template), value);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_that_says_which_and_where() {
+        let error = |template: &str| command(&order(&["x", "ok", template])).unwrap_err();
+        for (template, name) in [
+            ("{{ dss }}", "`dss` is not known; known are attempt, "),
+            ("{{ source.pth }}", "`source.pth` is not known"),
+            ("{{ profile.gpus }}", "`profile.gpus` is not known"),
+            ("{% if nope %}x{% endif %}", "`nope` is not known"),
+            ("{{ env.HOME }}", "`env` is not known"),
+        ] {
+            let error = error(template);
+            assert!(error.starts_with("argument 2 of the command"), "{error}");
+            assert!(error.contains(name), "{error}");
+        }
+        assert!(
+            error("{{ ds").starts_with("argument 2 of the command (`{{ ds`): syntax error"),
+            "{}",
+            error("{{ ds")
+        );
+    }
+
+    #[test]
+    fn the_check_finds_what_would_fail_at_run_time() {
+        assert_eq!(check(&spec(&["./job.sh", "{{ ds }}"])), Ok(()));
+        assert!(check(&spec(&[])).unwrap_err().starts_with("the command is empty"));
+        assert!(
+            check(&spec(&["{{ source.path[9:] }}"]))
+                .unwrap_err()
+                .starts_with("the program")
+        );
+        let mut two = spec(&["x", "{{ profile.cores }}"]);
+        two.profiles.push(Profile {
+            values: BTreeMap::new(),
+            ..profile("large")
+        });
+        let error = check(&two).unwrap_err();
+        assert!(
+            error.contains("`profile.cores`") && error.ends_with("(profile `large`)"),
+            "{error}"
+        );
+        let collides = BTreeMap::from([
+            ("a-b".to_owned(), String::new()),
+            ("a_b".to_owned(), String::new()),
+        ]);
+        assert!(
+            check(&Spec {
+                source: collides,
+                ..spec(&["x"])
+            })
+            .unwrap_err()
+            .contains("same variable")
+        );
+        for name in ["BACKFILL_DS", "", "A=B", "A\0"] {
+            let env = BTreeMap::from([(name.to_owned(), String::new())]);
+            assert!(check(&Spec { env, ..spec(&["x"]) }).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_variables_are_the_names_in_capitals() {
+        let variables = variables(&order(&["x"]));
+        for (name, value) in [
+            ("BACKFILL_DS", "2025-10-26"),
+            ("BACKFILL_ATTEMPT_ID", "orders-aaaaaa/2025-10-26T02+0100/7"),
+            ("BACKFILL_BACKFILL", "orders"),
+            ("BACKFILL_ID", "orders-aaaaaa"),
+            ("BACKFILL_CHUNK", "2025-10-26T02+0100"),
+            ("BACKFILL_SOURCE_PATH", "s3://raw"),
+            ("BACKFILL_PROFILE_CORES", "4"),
+        ] {
+            assert_eq!(variables.get(name).map(String::as_str), Some(value), "{name}");
+        }
+    }
+}

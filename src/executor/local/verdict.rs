@@ -2,8 +2,8 @@
 
 use super::{
     gate::{NOT_EXECUTABLE, NOT_FOUND},
-    place::{Place, private_file},
-    record::{ChildRecord, ExitRecord, Found, Stop, read},
+    place::Place,
+    record::{ChildRecord, ExitRecord, Fence, Found, Stop, read, write_atomically},
 };
 use crate::{
     domain::{
@@ -13,7 +13,7 @@ use crate::{
         text,
     },
     executor::RunEnd,
-    host::{boot_id, group_members, marked, process_stamp},
+    host::{boot_id, boot_now, group_members, marked, process_stamp},
 };
 use chrono::DateTime;
 use rustix::process::{Pid, Signal, kill_process};
@@ -33,7 +33,7 @@ pub enum Look {
     Alive(Option<ExternalId>),
     /// It ended, one way or another.
     Ended(RunEnd),
-    /// It never ran, and no shim holds it.
+    /// It never ran, and no order for it that was sent before this was found will make it run.
     NeverRan,
     /// The files cannot be read, or what is left of it cannot be ended.
     Unclear(String),
@@ -46,14 +46,10 @@ pub fn look(place: &Place, attempt: &AttemptId) -> Look {
 }
 
 fn judge(place: &Place, attempt: &AttemptId) -> io::Result<Look> {
+    place.make_folder()?;
     // Held until the end of this function, so that no shim can claim the attempt while it is judged.
-    let _claim = match private_file().read(true).open(place.claim()) {
-        Ok(file) => match lock(file)? {
-            Some(file) => Some(file),
-            None => return alive(place),
-        },
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Err(e),
+    let Some(_claim) = lock(place.open_claim()?)? else {
+        return alive(place);
     };
     let child = read::<ChildRecord>(&place.child())?;
     let damaged = match read::<ExitRecord>(&place.exit())? {
@@ -63,9 +59,22 @@ fn judge(place: &Place, attempt: &AttemptId) -> io::Result<Look> {
     };
     Ok(match child {
         Found::Whole(child) => without_exit(attempt, Some(&child), "its shim is gone"),
-        Found::Absent if !damaged => Look::NeverRan,
+        Found::Absent if !damaged => {
+            fence_off(place)?;
+            Look::NeverRan
+        }
         Found::Absent | Found::Damaged => without_exit(attempt, None, "its records are damaged"),
     })
+}
+
+/// Makes *never ran* final. Returns when an order sent from now on is newer than the fence.
+fn fence_off(place: &Place) -> io::Result<()> {
+    let fence = Fence::now();
+    write_atomically(&place.fence(), &fence)?;
+    while fence.stops(boot_now()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 fn alive(place: &Place) -> io::Result<Look> {
@@ -256,7 +265,7 @@ fn message_of(exit: &ExitRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::local::record::{write_atomically, write_durably};
+    use crate::executor::local::record::write_durably;
     use rstest::rstest;
 
     fn exited(code: Option<i32>, signal: Option<i32>) -> ExitRecord {
@@ -375,11 +384,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (place, attempt) = place(dir.path());
         assert_eq!(look(&place, &attempt), Look::NeverRan);
-        let claim = private_file()
-            .create(true)
-            .write(true)
-            .open(place.claim())
-            .unwrap();
+        let claim = place.open_claim().unwrap();
         assert_eq!(look(&place, &attempt), Look::NeverRan);
         claim.try_lock().unwrap();
         assert_eq!(look(&place, &attempt), Look::Alive(None));
@@ -390,6 +395,25 @@ mod tests {
             panic!()
         };
         assert_eq!(end.result.unwrap_err().class, FailureClass::Killed);
+    }
+
+    #[test]
+    fn never_ran_is_final_for_orders_sent_before_and_not_for_later_ones_or_another_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, attempt) = place(dir.path());
+        let before = boot_now();
+        assert_eq!(look(&place, &attempt), Look::NeverRan);
+        let Found::Whole(fence) = read::<Fence>(&place.fence()).unwrap() else {
+            panic!()
+        };
+        assert!(fence.stops(before) && !fence.stops(boot_now()));
+        assert!(
+            !Fence {
+                boot: "another boot".to_owned(),
+                ..fence
+            }
+            .stops(before)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rand_chacha::{
 };
 use std::{collections::VecDeque, f64::consts::TAU};
 
-const DT: u64 = 3;
+const DT: u64 = 5;
 const HOURS: u64 = 36;
 const MAX: u32 = 16;
 

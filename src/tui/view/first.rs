@@ -1,0 +1,126 @@
+//! The screen before there is anything to supervise.
+
+use super::scene::Scene;
+use crate::{
+    domain::state::ChunkState,
+    tui::{
+        theme::Token,
+        widgets::{
+            canvas::{Canvas, p},
+            heat::{Face, cell},
+        },
+    },
+};
+use ratatui::layout::Rect;
+
+const WITHOUT_CONFIG: [(&str, &str); 4] = [
+    ("backfill demo", "a simulated order, nothing of yours is touched"),
+    ("backfill check", "validate config.toml and reach every endpoint"),
+    ("backfill plan NAME", "what an order would do, without doing it"),
+    ("backfill run NAME", "start an order and supervise it"),
+];
+
+/// Draws the first start: an empty year, what is missing, and what can be done.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
+    let look = scene.look;
+    canvas.clear(
+        Rect {
+            height: 1.min(area.height),
+            ..area
+        },
+        Token::Surface,
+    );
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
+    let local = scene.now.with_timezone(&scene.zone);
+    canvas.put(
+        area.x + 1,
+        area.y,
+        area.right(),
+        "backfill",
+        look.bold(Token::Bright),
+    );
+    let clock = [
+        p(local.format("%H:%M:%S").to_string(), look.bold(Token::Bright)),
+        p(format!(" {}", local.format("%Z")), muted),
+    ];
+    canvas.right(area.x + 10, area.y, area.right().saturating_sub(1), &clock);
+    let bottom = area.bottom().saturating_sub(super::footer::ROWS);
+    let x = area.x + if area.width >= 60 { 7 } else { 1 };
+    let mut y = area.y + 2;
+    if area.height >= 22 && area.width >= 80 {
+        let columns = 33.min((area.width - 14) / 2);
+        for row in 0..7 {
+            (0..columns).for_each(|i| {
+                cell(
+                    canvas,
+                    x + i * 2,
+                    y + row,
+                    2,
+                    Some(ChunkState::Pending),
+                    Face::Plain,
+                )
+            });
+        }
+        y += 9;
+    }
+    let end = area.right().saturating_sub(1);
+    let line = |canvas: &mut Canvas<'_>, y: &mut u16, pieces: &[crate::tui::widgets::canvas::Piece<'_>]| {
+        if *y < bottom {
+            canvas.pieces(x, *y, end, pieces);
+        }
+        *y += 1;
+    };
+    line(
+        canvas,
+        &mut y,
+        &[p("Nothing to supervise yet.", look.bold(Token::Bright))],
+    );
+    let (says, looked) = match &scene.feed.config {
+        Ok(path) => (
+            "The journal holds no started order.".to_owned(),
+            vec![p("Configured in ", faint), p(path.clone(), text)],
+        ),
+        Err(why) => (
+            why.clone(),
+            vec![
+                p("Looked in ", faint),
+                p("$XDG_CONFIG_HOME/backfill", text),
+                p(", ", faint),
+                p("$BACKFILL_CONFIG", text),
+                p(" and ", faint),
+                p("--config", text),
+            ],
+        ),
+    };
+    line(canvas, &mut y, &[p(says, muted)]);
+    y += 1;
+    for (command, does) in WITHOUT_CONFIG {
+        let pieces = [
+            p(format!("{command:<24}"), look.bold(Token::Accent)),
+            p(does, text),
+        ];
+        line(canvas, &mut y, &pieces);
+    }
+    y += 1;
+    line(canvas, &mut y, &looked);
+    line(
+        canvas,
+        &mut y,
+        &[p("This screen fills by itself when an order starts.", faint)],
+    );
+    if let Some(problem) = &scene.feed.problem {
+        y += 1;
+        line(
+            canvas,
+            &mut y,
+            &[p(
+                format!("The journal cannot be read: {problem}"),
+                look.ink(Token::Warn),
+            )],
+        );
+    }
+}

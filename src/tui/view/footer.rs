@@ -1,0 +1,241 @@
+//! The last two rows: what is under the cursor, and which keys do something here.
+
+use super::{
+    chunk_words::{date, reason},
+    numbers::{clock, of},
+    scene::Scene,
+};
+use crate::{
+    domain::state::ChunkState,
+    tui::{
+        model::Layer,
+        theme::Token,
+        widgets::{
+            canvas::{Canvas, Piece, p, width},
+            fit::columns,
+        },
+    },
+};
+use ratatui::layout::{Position, Rect};
+
+/// Rows that the footer takes.
+pub(super) const ROWS: u16 = 2;
+
+/// Draws both rows at the bottom of `area`. Returns where text is being typed.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Position> {
+    if area.height == 0 {
+        return None;
+    }
+    let keys_y = area.bottom() - 1;
+    canvas.clear(
+        Rect {
+            y: keys_y,
+            height: 1,
+            ..area
+        },
+        Token::Surface,
+    );
+    keys(canvas, keys_y, area, scene);
+    if area.height < 2 {
+        return None;
+    }
+    let row = Rect {
+        y: keys_y - 1,
+        height: 1,
+        ..area
+    };
+    canvas.clear(row, Token::Bg);
+    prompt(canvas, row, scene).or_else(|| {
+        cursor_line(canvas, row, scene);
+        None
+    })
+}
+
+/// Bold key, muted verb; dropped from the right, but the last two of the table stay longest.
+fn keys(canvas: &mut Canvas<'_>, y: u16, area: Rect, scene: &Scene<'_>) {
+    let look = scene.look;
+    let item = |(key, verb): &(String, String)| {
+        vec![
+            p(key.clone(), look.bold(Token::Accent)),
+            p(format!(" {verb}"), look.ink(Token::Muted)),
+        ]
+    };
+    let mut items: Vec<Vec<Piece<'_>>> = scene.hints.keys.iter().map(item).collect();
+    let (left, end) = (area.x + 1, area.right().saturating_sub(1));
+    let room = end.saturating_sub(left);
+    let total = |items: &[Vec<Piece<'_>>]| items.iter().map(|i| width(i) + 2).sum::<u16>().saturating_sub(2);
+    while items.len() > 2 && (total(&items) > room || (items.len() > 11 && area.width < 200)) {
+        items.remove(items.len() - 3);
+    }
+    canvas.items(left, y, end, 2, &items);
+}
+
+fn cursor_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
+    let look = scene.look;
+    let (x, y, end) = (row.x + 1, row.y, row.right());
+    if scene.app.quit_asked.is_some() {
+        let text = "ctrl-c again within 2 s leaves the screen; the work goes on without it";
+        canvas.put(x, y, end, text, look.bold(Token::Warn));
+        return;
+    }
+    if let Some((text, at)) = &scene.app.toast
+        && (scene.now - *at).num_seconds() < 10
+    {
+        canvas.put(x, y, end, text, look.bold(Token::Text));
+        return;
+    }
+    let Some(backfill) = scene.backfill else { return };
+    if selection_line(canvas, row, scene) {
+        return;
+    }
+    let chunk = scene.app.cursor.and_then(|id| backfill.chunk(id));
+    let Some(chunk) = chunk else {
+        match scene.app.cursor {
+            Some(id) => {
+                let text = format!("{id} is not part of this backfill any more");
+                canvas.put(x, y, end, &text, look.ink(Token::Warn));
+            }
+            None => uncertain_line(canvas, row, scene),
+        }
+        return;
+    };
+    let (why, unblock) = reason(chunk, scene);
+    let date = date(backfill, chunk);
+    let glyph = look.glyphs.narrow(chunk.state);
+    let word = look.word(chunk.state);
+    let gap = if row.width < 120 { " " } else { "  " };
+    let pieces = [
+        p(date, look.bold(Token::Bright)),
+        p(
+            format!(" {glyph} {}", chunk.state.word()),
+            word.patch(look.bold(Token::Text).fg(word.fg.unwrap_or_default())),
+        ),
+        p(gap, look.ink(Token::Text)),
+        p(why, look.ink(Token::Text)),
+        p(
+            if unblock.is_empty() {
+                String::new()
+            } else {
+                format!(". {unblock}")
+            },
+            look.ink(Token::Muted),
+        ),
+    ];
+    canvas.pieces(x, y, end, &pieces);
+}
+
+/// Without a cursor the line speaks of what is most urgent.
+fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
+    let n = scene.n(ChunkState::Uncertain);
+    let Some(backfill) = scene.backfill.filter(|_| n > 0) else {
+        return;
+    };
+    let look = scene.look;
+    let unit = backfill.spec.granularity.word();
+    let uncertain = backfill.active().filter(|c| c.state == ChunkState::Uncertain);
+    let seen = uncertain.map(|c| c.since).min();
+    let since = seen.map_or_else(String::new, |t| {
+        format!(" since {}", clock(t, scene.now, scene.zone))
+    });
+    let glyph = look.glyphs.narrow(ChunkState::Uncertain);
+    let pieces = [
+        p(format!("{} uncertain ", of(n, unit)), look.bold(Token::Bright)),
+        p(glyph.to_string(), look.ink(Token::Warn)),
+        p(
+            format!(" no answer{since}; their slots stay taken."),
+            look.ink(Token::Text),
+        ),
+        p(
+            " Nothing is resubmitted until an executor answers",
+            look.ink(Token::Muted),
+        ),
+    ];
+    canvas.pieces(row.x + 1, row.y, row.right(), &pieces);
+}
+
+/// With a selection the line names it.
+fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> bool {
+    let Some(selected) = super::selection::Selected::of(scene) else {
+        return false;
+    };
+    let look = scene.look;
+    let unit = scene.backfill.map_or("chunk", |b| b.spec.granularity.word());
+    let range = match (&selected.first, &selected.last) {
+        (Some(a), Some(b)) if a == b => format!(" {a}"),
+        (Some(a), Some(b)) => format!(" {a} .. {b}, both included"),
+        _ => String::new(),
+    };
+    let lost = match selected.vanished {
+        0 => String::new(),
+        n => format!(". {} not part of it any more", of(n as u64, "mark")),
+    };
+    let pieces = [
+        p(
+            format!("{} selected", of(selected.total, unit)),
+            look.bold(Token::Bright),
+        ),
+        p(range, look.ink(Token::Text)),
+        p(lost, look.ink(Token::Warn)),
+        p(". Every action opens its plan first", look.ink(Token::Muted)),
+    ];
+    canvas.pieces(row.x + 1, row.y, row.right(), &pieces);
+    true
+}
+
+/// A one-line prompt in place of the cursor line.
+fn prompt(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> Option<Position> {
+    let zone = scene.zone.name();
+    let (label, text, remark) = match scene.top()? {
+        Layer::Date(text) => (
+            "go to",
+            text,
+            format!("YYYY-MM-DD, {zone}; g again is the first day"),
+        ),
+        Layer::Filter(text) => (
+            "filter",
+            text,
+            "date, state, cause, executor; empty shows all".to_owned(),
+        ),
+        Layer::Reason(text) => (
+            "reason",
+            text,
+            "optional; enter records it, esc leaves it out".to_owned(),
+        ),
+        _ => return None,
+    };
+    let look = scene.look;
+    canvas.clear(row, Token::Raised);
+    let (y, end) = (row.y, row.right().saturating_sub(1));
+    let x = canvas.put(row.x + 1, y, end, label, look.bold(Token::Accent));
+    Some(input(canvas, x + 1, y, end, text, &remark, scene))
+}
+
+/// A text being typed, its end always in sight, and a remark after it where there is room.
+pub(super) fn input(
+    canvas: &mut Canvas<'_>,
+    x: u16,
+    y: u16,
+    end: u16,
+    text: &str,
+    remark: &str,
+    scene: &Scene<'_>,
+) -> Position {
+    let look = scene.look;
+    let room = end.saturating_sub(x + 1);
+    let mut shown = text;
+    while columns(shown) > room {
+        let mut chars = shown.chars();
+        chars.next();
+        shown = chars.as_str();
+    }
+    let after = canvas.put(x, y, end, shown, look.bold(Token::Text));
+    canvas.dot(after, y, ' ', look.cursor());
+    canvas.items(
+        after + 3,
+        y,
+        end,
+        0,
+        &[vec![p(remark.to_owned(), look.ink(Token::Faint))]],
+    );
+    Position::new(after.min(end.saturating_sub(1)), y)
+}

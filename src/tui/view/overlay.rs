@@ -1,0 +1,398 @@
+//! Layers that ask or explain: the limit, why, help, the palette.
+
+use super::{
+    chunk_words::{date, reason},
+    dialog::{LABEL, Row, Sheet, VALUE, class, place, widest},
+    eta::Eta,
+    footer::input,
+    numbers::{duration, eta, of},
+    scene::Scene,
+    sentences::{allowed, why},
+};
+use crate::tui::{
+    theme::Token,
+    widgets::{
+        canvas::{Canvas, p},
+        fit::{columns, wrap},
+    },
+};
+use ratatui::layout::{Position, Rect};
+
+/// The limit: what holds now, what is typed, and what that would change.
+pub(super) fn throttle(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    scene: &Scene<'_>,
+    typed: &str,
+) -> Option<Position> {
+    let backfill = scene.backfill?;
+    let look = scene.look;
+    let (text, muted, bright) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.bold(Token::Bright),
+    );
+    let label = |t: &'static str| p(t, muted);
+    let now = allowed(backfill, scene.now);
+    let max = backfill.spec.max_limit;
+    let running = backfill.running_weight();
+    let width = 78u16.min(area.width.saturating_sub(2));
+    let mut body = vec![Row::new(
+        label("now"),
+        vec![
+            p(format!("limit {}", now.value), bright),
+            p(format!(", running {running}, max_limit {max}"), muted),
+        ],
+    )];
+    for (i, line) in wrap(
+        &why(scene.feed, backfill, scene.now),
+        width.saturating_sub(VALUE + 3),
+    )
+    .into_iter()
+    .enumerate()
+    {
+        let pieces = vec![p(line, text)];
+        body.push(if i == 0 {
+            Row::new(label("why"), pieces)
+        } else {
+            Row::more(pieces)
+        });
+    }
+    if let Some((cap, mark)) = &backfill.cap {
+        let says = format!("{cap}, set by {}", mark.by.name);
+        body.push(Row::new(label("cap"), vec![p(says, text)]));
+    }
+    body.push(Row::blank());
+    let slider_row = body.len() as u16;
+    let wanted = typed.trim().parse::<u32>().ok().map(|n| n.min(max));
+    body.push(Row::new(label("new cap"), Vec::new()));
+    body.push(Row::more(slider(scene, wanted, now.value, max)));
+    body.push(Row::blank());
+    let estimate = Eta::of(backfill);
+    let mut end = |name: &'static str, limit: u32| {
+        let says = match (estimate, limit) {
+            (None, _) => vec![p("no estimate before 8 are done", muted)],
+            (Some(e), 0) => vec![
+                p("clock stopped, ", muted),
+                p(duration(e.at(max)), bright),
+                p(" of work left", muted),
+            ],
+            (Some(e), limit) => {
+                let (p50, p90) = e.end(limit, scene.now);
+                vec![
+                    p(eta(p50, scene.now, scene.zone), bright),
+                    p(format!(" .. {}", eta(p90, scene.now, scene.zone)), muted),
+                    p(format!("  at limit {limit}"), muted),
+                ]
+            }
+        };
+        body.push(Row::new(p(name, muted), says));
+    };
+    end("ends now", now.value);
+    if let Some(wanted) = wanted {
+        end("ends then", wanted.min(if now.value == 0 { wanted } else { max }));
+    }
+    body.push(Row::blank());
+    for line in wrap(
+        &effect(wanted, running, now.value),
+        width.saturating_sub(VALUE + 3),
+    ) {
+        body.push(Row::more(vec![p(line, muted)]));
+    }
+    let key = look.bold(Token::Accent);
+    let last = vec![Row::more(vec![
+        p("enter", key),
+        p(" goes on   ", muted),
+        p("esc", key),
+        p(" leaves it as it is", muted),
+    ])];
+    let sheet = Sheet {
+        title: vec![p("Limit of the running weight", bright)],
+        right: place(scene),
+        body,
+        last,
+        bar: class(1),
+        width: 78,
+    };
+    let (at, _) = sheet.draw(canvas, area);
+    let y = at.y + 3 + slider_row;
+    if y >= at.bottom() {
+        return None;
+    }
+    Some(input(
+        canvas,
+        at.x + VALUE,
+        y,
+        at.right() - 2,
+        typed,
+        "a number; empty takes the cap away",
+        scene,
+    ))
+}
+
+/// A row of signs up to the maximum: what is allowed now, and what is asked for.
+fn slider<'a>(
+    scene: &Scene<'_>,
+    wanted: Option<u32>,
+    now: u32,
+    max: u32,
+) -> Vec<crate::tui::widgets::canvas::Piece<'a>> {
+    let look = scene.look;
+    let shown = max.min(40);
+    let upto = wanted.unwrap_or(now).min(shown);
+    let sign = |glyph: char, n: u32| glyph.to_string().repeat(n as usize);
+    vec![
+        p(sign(look.glyphs.slot_used, upto), look.ink(Token::Info)),
+        p(sign(look.glyphs.slot_free, shown - upto), look.ink(Token::Faint)),
+        p(
+            format!("  {} of {max}", wanted.unwrap_or(now)),
+            look.ink(Token::Muted),
+        ),
+    ]
+}
+
+fn effect(wanted: Option<u32>, running: u32, now: u32) -> String {
+    match wanted {
+        None => "The controller decides alone, up to max_limit.".to_owned(),
+        Some(0) => "A cap of 0 is a pause: use pause.".to_owned(),
+        Some(n) if n < running => {
+            format!("No start until running weight is below {n}; what runs goes on: {running} of {n}.")
+        }
+        Some(n) if n < now => format!("Lowers the limit {now} to {n} at once."),
+        Some(n) => format!("Allows up to {n}; lag may hold it lower."),
+    }
+}
+
+/// Why the cursor's chunk is as it is, and what would change that.
+pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
+    let look = scene.look;
+    let (text, muted, bright) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.bold(Token::Bright),
+    );
+    let width = 70u16.min(area.width.saturating_sub(2));
+    let room = width.saturating_sub(VALUE + 3);
+    let chunk = scene.app.cursor.and_then(|id| scene.backfill?.chunk(id));
+    let (title, mut body) = match (scene.backfill, chunk) {
+        (Some(backfill), Some(chunk)) => {
+            let word = look.word(chunk.state);
+            let sign = format!("  {} {}", look.glyphs.narrow(chunk.state), chunk.state.word());
+            let title = vec![p(date(backfill, chunk), bright), p(sign, word)];
+            let (why, unblock) = reason(chunk, scene);
+            let mut body = rows(p("why", muted), &why, room, text);
+            if !unblock.is_empty() {
+                body.push(Row::blank());
+                body.extend(rows(p("to change", muted), &unblock, room, text));
+            }
+            (title, body)
+        }
+        _ => (vec![p("No day is under the cursor", bright)], Vec::new()),
+    };
+    if let Some(backfill) = scene.backfill {
+        body.push(Row::blank());
+        body.extend(rows(
+            p("the order", muted),
+            &why(scene.feed, backfill, scene.now),
+            room,
+            muted,
+        ));
+    }
+    let last = vec![Row::more(vec![
+        p("esc", look.bold(Token::Accent)),
+        p(" closes", muted),
+    ])];
+    let sheet = Sheet {
+        title,
+        right: place(scene),
+        body,
+        last,
+        bar: Token::Info,
+        width,
+    };
+    sheet.draw(canvas, area);
+}
+
+fn rows<'a>(
+    label: crate::tui::widgets::canvas::Piece<'a>,
+    sentence: &str,
+    room: u16,
+    style: ratatui::style::Style,
+) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    for (i, line) in wrap(sentence, room).into_iter().enumerate() {
+        let pieces = vec![p(line, style)];
+        rows.push(if i == 0 {
+            Row::new(label.clone(), pieces)
+        } else {
+            Row::more(pieces)
+        });
+    }
+    rows
+}
+
+/// Keys of this place: those that work first, then those that do not, with the reason. And the legend.
+pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, first: usize) {
+    let look = scene.look;
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
+    let key = look.bold(Token::Accent);
+    let mut body: Vec<Row<'_>> = Vec::new();
+    let (works, not): (Vec<_>, Vec<_>) = scene.hints.help.iter().partition(|row| row.why_not.is_none());
+    for row in works {
+        body.push(Row::new(
+            p(row.keys.clone(), key),
+            vec![p(row.verb.clone(), text)],
+        ));
+    }
+    if !not.is_empty() {
+        body.push(Row::blank());
+    }
+    for row in not {
+        let why = row.why_not.clone().unwrap_or_default();
+        body.push(Row::new(
+            p(row.keys.clone(), faint),
+            vec![p(row.verb.clone(), muted), p(format!("  {why}"), faint)],
+        ));
+    }
+    body.push(Row::blank());
+    for (i, states) in crate::domain::state::ChunkState::ALL.chunks(4).enumerate() {
+        let mut pieces = Vec::new();
+        for state in states {
+            let glyph = look.glyphs.narrow(*state);
+            let sign = look
+                .tile(*state)
+                .filter(|_| *state != crate::domain::state::ChunkState::Done);
+            pieces.push(p(glyph.to_string(), sign.unwrap_or(look.word(*state))));
+            pieces.push(p(format!(" {:<13}", state.word()), muted));
+        }
+        body.push(if i == 0 {
+            Row::new(p("legend", muted), pieces)
+        } else {
+            Row::more(pieces)
+        });
+    }
+    let all = body.len();
+    let room = usize::from(area.height.saturating_sub(8)).max(1);
+    let first = first.min(all.saturating_sub(room));
+    body.drain(..first);
+    let left = body.len().saturating_sub(room);
+    body.truncate(room);
+    let mut last = vec![p("esc", key), p(" closes", muted)];
+    if left > 0 || first > 0 {
+        let says = format!("   {} of {all} rows, j k scroll", body.len());
+        last.push(p(says, faint));
+    }
+    let sheet = Sheet {
+        title: vec![p("Keys here", look.bold(Token::Bright))],
+        right: Vec::new(),
+        width: (widest(&body) + 3).clamp(50, 90),
+        body,
+        last: vec![Row::more(last)],
+        bar: Token::Info,
+    };
+    sheet.draw(canvas, area);
+}
+
+/// The command line: what is typed, and the actions that match, chosen one marked.
+pub(super) fn palette(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    scene: &Scene<'_>,
+    typed: &str,
+    chosen: usize,
+) -> Option<Position> {
+    let look = scene.look;
+    let (text, muted, faint) = (
+        look.ink(Token::Text),
+        look.ink(Token::Muted),
+        look.ink(Token::Faint),
+    );
+    let rows = &scene.hints.palette;
+    let room = usize::from(area.height.saturating_sub(9)).clamp(1, 12);
+    let chosen = chosen.min(rows.len().saturating_sub(1));
+    let first = chosen.saturating_sub(room - 1);
+    let mut body = vec![Row::blank(), Row::blank()];
+    let names = rows
+        .iter()
+        .map(|r| columns(&r.name))
+        .max()
+        .unwrap_or(0)
+        .clamp(10, 26);
+    for (i, row) in rows.iter().enumerate().skip(first).take(room) {
+        let here = i == chosen;
+        let mark = if here { look.glyphs.slot_used } else { ' ' };
+        let ink = if row.why_not.is_some() { muted } else { text };
+        let name = if here { look.bold(Token::Bright) } else { ink };
+        let wide = usize::from(names);
+        let mut pieces = vec![
+            p(format!("{mark} "), look.bold(Token::Accent)),
+            p(format!("{:<wide$}  ", row.name), name),
+            p(format!("{:<8}", row.keys), look.ink(Token::Accent)),
+            p(row.verb.clone(), ink),
+        ];
+        if let Some(why) = &row.why_not {
+            pieces.push(p(format!("  {why}"), faint));
+        }
+        body.push(Row {
+            label: None,
+            pieces,
+            indent: LABEL as i16 - VALUE as i16,
+        });
+    }
+    if rows.is_empty() {
+        body.push(Row {
+            label: Some(p("no action matches", muted)),
+            ..Row::default()
+        });
+    }
+    let key = look.bold(Token::Accent);
+    let mut last = vec![
+        p("enter", key),
+        p(" does it   ", muted),
+        p("esc", key),
+        p(" closes", muted),
+    ];
+    if rows.len() > room {
+        last.push(p(format!("   {}", of(rows.len() as u64, "action")), faint));
+    }
+    let selected = (!rows.is_empty()).then_some(2 + chosen - first);
+    let sheet = Sheet {
+        title: vec![p("Command", look.bold(Token::Bright))],
+        right: place(scene),
+        width: 78,
+        body,
+        last: vec![Row {
+            label: None,
+            pieces: last,
+            indent: LABEL as i16 - VALUE as i16,
+        }],
+        bar: Token::Accent,
+    };
+    let (at, last_y) = sheet.draw(canvas, area);
+    let top = if at.height < area.height {
+        at.y + 3
+    } else {
+        at.y + 1
+    };
+    if let Some(selected) = selected {
+        let y = top + selected as u16;
+        if y < last_y {
+            let row = Rect {
+                x: at.x + 1,
+                y,
+                width: at.width - 1,
+                height: 1,
+            };
+            canvas.restyle(row, look.ground(Token::RowSel));
+        }
+    }
+    if top >= last_y {
+        return None;
+    }
+    let x = canvas.put(at.x + LABEL, top, at.right() - 2, ": ", key);
+    Some(input(canvas, x, top, at.right() - 2, typed, "", scene))
+}

@@ -1,0 +1,110 @@
+//! Text measured and cut in columns, never in bytes or characters. The only place of the screen that does so.
+
+use std::borrow::Cow;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How many columns a text takes.
+pub(crate) fn columns(text: &str) -> u16 {
+    u16::try_from(text.width()).unwrap_or(u16::MAX)
+}
+
+/// Cuts a text to at most `max` columns. Where something was cut, `mark` stands in the last column.
+pub(crate) fn fit(text: &str, max: u16, mark: char) -> Cow<'_, str> {
+    if columns(text) <= max {
+        return Cow::Borrowed(text);
+    }
+    if max == 0 {
+        return Cow::Borrowed("");
+    }
+    let room = usize::from(max) - 1;
+    let mut used = 0;
+    let mut out = String::new();
+    for c in text.chars() {
+        let width = c.width().unwrap_or(0);
+        if used + width > room {
+            break;
+        }
+        used += width;
+        out.push(c);
+    }
+    out.push(mark);
+    Cow::Owned(out)
+}
+
+/// Breaks a text into lines of at most `max` columns, at blanks where there are any.
+pub(crate) fn wrap(text: &str, max: u16) -> Vec<String> {
+    let max = max.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let mut word = word;
+        loop {
+            let space = u16::from(!line.is_empty());
+            if columns(&line) + space + columns(word) <= max {
+                if space == 1 {
+                    line.push(' ');
+                }
+                line.push_str(word);
+                break;
+            }
+            if !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+                continue;
+            }
+            let (head, tail) = split(word, max);
+            lines.push(head.to_owned());
+            word = tail;
+            if word.is_empty() {
+                break;
+            }
+        }
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// The longest start of a text that fits, at least one character, and the rest.
+fn split(text: &str, max: u16) -> (&str, &str) {
+    let mut used = 0;
+    for (i, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > usize::from(max) && i > 0 {
+            return text.split_at(i);
+        }
+    }
+    (text, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_cut_text_says_so_and_wide_characters_count_twice() {
+        assert_eq!(fit("orders", 6, '⋯'), "orders");
+        assert_eq!(fit("orders", 5, '⋯'), "orde⋯");
+        assert_eq!(fit("日本語", 5, '~'), "日本~");
+        assert_eq!(fit("日本語", 4, '~'), "日~");
+        assert_eq!(fit("orders", 0, '~'), "");
+    }
+
+    #[test]
+    fn lines_break_at_blanks_and_long_words_in_themselves() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert!(wrap("", 10).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_ever_wider_than_its_place(text in "\\PC{0,40}", max in 0u16..30) {
+            prop_assert!(columns(&fit(&text, max, '~')) <= max);
+            for line in wrap(&text, max.max(2)) {
+                prop_assert!(columns(&line) <= max.max(2));
+            }
+        }
+    }
+}
