@@ -11,4 +11,8 @@ pub mod poll;
 pub mod record;
 pub mod reload;
 pub mod run;
+mod tick;
 pub mod wiring;
+
+#[cfg(test)]
+mod core_tests;
