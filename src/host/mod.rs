@@ -2,6 +2,7 @@
 //! `/proc`; everything in it has a portable answer, so that the rest compiles on macOS.
 
 mod clock;
+pub mod kill_point;
 mod process;
 
 pub use clock::{BootInstant, boot_id, boot_now, host_name};

@@ -1,7 +1,7 @@
 //! The supervisor's decisions: inputs become events, events become effects. No I/O here; time and random numbers
 //! come in as parameters, so that a whole night can be played in a test.
 
-use super::{gate::Gate, limits::Limits};
+use super::limits::Limits;
 use crate::{
     domain::{
         Time,
@@ -15,7 +15,7 @@ use crate::{
     executor::{Probe, RunEnd, RunUpdate, SubmitAnswer},
     plan::{
         breaker,
-        decide::{self, ExecutorFacts, Intent, Surroundings},
+        decide::{ExecutorFacts, Surroundings},
         retry,
     },
 };
@@ -53,9 +53,6 @@ pub enum Effect {
     Stop(AttemptId),
 }
 
-/// How long to wait before a stop is asked for again, or an uncertain attempt is looked at again.
-const AGAIN: chrono::Duration = chrono::Duration::seconds(10);
-
 /// The decisions' memory between inputs. Everything in it can be lost: what matters is in the journal.
 pub struct Core {
     /// The laws' times.
@@ -68,10 +65,17 @@ pub struct Core {
     pub sick: BTreeMap<Name, String>,
     /// Free space beside the journal is under the floor.
     pub disk_low: bool,
-    probing: BTreeMap<AttemptId, Name>,
-    asked: HashMap<AttemptId, Time>,
-    facts: Vec<NewEvent>,
-    orders: Vec<Effect>,
+    /// Attempts that recovery has not heard about yet, with their executors.
+    pub(super) probing: BTreeMap<AttemptId, Name>,
+    /// Intents that this process sends, or has sent and not heard about yet. An intent that is in neither of these
+    /// two is one that never left.
+    pub(super) sending: BTreeSet<AttemptId>,
+    /// When uncertain attempts were last looked at.
+    pub(super) looked: HashMap<AttemptId, Time>,
+    /// When attempts were last asked to stop.
+    pub(super) stopped: HashMap<AttemptId, Time>,
+    pub(super) facts: Vec<NewEvent>,
+    pub(super) orders: Vec<Effect>,
 }
 
 impl Core {
@@ -84,7 +88,9 @@ impl Core {
             sick: BTreeMap::new(),
             disk_low: false,
             probing: BTreeMap::new(),
-            asked: HashMap::new(),
+            sending: BTreeSet::new(),
+            looked: HashMap::new(),
+            stopped: HashMap::new(),
             facts: Vec::new(),
             orders: Vec::new(),
         }
@@ -103,26 +109,31 @@ impl Core {
         self.probing.keys().cloned().map(Effect::Probe).collect()
     }
 
-    /// What the planner needs to know beside the state.
+    /// What the planner needs to know beside the state. An executor gets nothing new while recovery asks about
+    /// earlier attempts there.
     pub fn surroundings(&self, now: Time) -> Surroundings {
-        let busy: BTreeSet<&Name> = self.probing.values().collect();
-        let facts = |name: &Name, slots: u32| ExecutorFacts {
-            slots,
-            problem: match self.sick.get(name) {
-                Some(problem) => Some(problem.clone()),
-                None => busy
-                    .contains(name)
-                    .then(|| format!("{name}: asking what became of earlier attempts")),
-            },
+        let mut around = self.without_recovery(now);
+        for name in self.probing.values() {
+            if let Some(facts) = around.executors.get_mut(name) {
+                facts
+                    .problem
+                    .get_or_insert_with(|| format!("{name}: asking what became of earlier attempts"));
+            }
+        }
+        around
+    }
+
+    /// The same for attempts that recovery has heard about: that others are still asked about must not keep them.
+    pub(super) fn without_recovery(&self, now: Time) -> Surroundings {
+        let facts = |(name, slots): (&Name, &u32)| {
+            let problem = self.sick.get(name).cloned();
+            let facts = ExecutorFacts { slots: *slots, problem };
+            (name.clone(), facts)
         };
         Surroundings {
             now,
             tuning: self.tuning.clone(),
-            executors: self
-                .slots
-                .iter()
-                .map(|(n, s)| (n.clone(), facts(n, *s)))
-                .collect(),
+            executors: self.slots.iter().map(facts).collect(),
             paced: self.limits.paced(&self.tuning),
             disk_low: self.disk_low,
             supervised: true,
@@ -135,13 +146,30 @@ impl Core {
         std::mem::take(&mut self.facts)
     }
 
-    /// Gives facts back that could not be appended. Intents among them are dropped: they are decided anew.
+    /// Whether events wait to be appended.
+    pub const fn has_facts(&self) -> bool {
+        !self.facts.is_empty()
+    }
+
+    /// Gives a batch back that cannot even be put on a newer state now.
+    pub fn keep(&mut self, mut events: Vec<NewEvent>) {
+        events.append(&mut self.facts);
+        self.facts = events;
+    }
+
+    /// Puts events that could not be appended on top of a newer state. What was concluded from the older state is
+    /// left out, intents first of all: [`Core::tick`] and [`Core::decide`] conclude anew.
     pub fn again(&mut self, state: &mut State, events: Vec<NewEvent>) {
-        self.orders.clear();
-        for event in events
-            .into_iter()
-            .filter(|e| !matches!(e.payload, Payload::SubmissionIntended { .. }))
-        {
+        // What was ordered is not sent yet, and has to be allowed by the newer state.
+        let sending = &mut self.sending;
+        self.orders.retain(|order| match order {
+            Effect::Submit(attempt) => {
+                sending.remove(attempt);
+                false
+            }
+            Effect::Probe(_) | Effect::Stop(_) => true,
+        });
+        for event in events.into_iter().filter(is_fact) {
             self.push(state, event);
         }
     }
@@ -166,7 +194,7 @@ impl Core {
         self.facts.push(event);
     }
 
-    fn say(&mut self, state: &mut State, id: &BackfillId, actor: Actor, payload: Payload, now: Time) {
+    pub(super) fn say(&mut self, state: &mut State, id: &BackfillId, actor: Actor, payload: Payload, now: Time) {
         self.push(
             state,
             NewEvent {
@@ -201,6 +229,7 @@ impl Core {
     }
 
     fn submitted(&mut self, state: &mut State, id: AttemptId, answer: SubmitAnswer, drawn: f64, now: Time) {
+        self.sending.remove(&id);
         let Some((executor, _)) = standing(state, &id) else {
             return;
         };
@@ -270,7 +299,8 @@ impl Core {
             },
             Probe::Unknown { .. } if phase == Phase::Uncertain => return,
             Probe::Unknown { why } => Payload::RunUncertain { attempt: id, why },
-            Probe::NeverRan if phase == Phase::Intended => return self.never_ran(state, id, now),
+            // An intent whose sending a crash prevented: `tick` sends the same attempt now, or withdraws it.
+            Probe::NeverRan if phase == Phase::Intended => return,
             Probe::NeverRan if phase == Phase::Uncertain => Payload::SubmissionWithdrawn {
                 attempt: id,
                 why: "it never ran".to_owned(),
@@ -282,41 +312,6 @@ impl Core {
             },
         };
         self.say(state, &backfill, actor, payload, now);
-    }
-
-    /// An intent whose sending a crash prevented: the same attempt leaves now, if it is allowed now.
-    fn never_ran(&mut self, state: &mut State, id: AttemptId, now: Time) {
-        let around = self.surroundings_for_resend(&id, now);
-        let Some(backfill) = state.backfills.get(&id.backfill) else {
-            return;
-        };
-        let stopping = backfill
-            .chunk(id.chunk)
-            .and_then(Chunk::open)
-            .is_some_and(|a| a.stop_requested);
-        if !stopping && decide::may_resubmit(state, backfill, &around) {
-            self.orders.push(Effect::Submit(id));
-            return;
-        }
-        let why = "not sent before the supervisor ended, and not allowed now".to_owned();
-        let backfill = id.backfill.clone();
-        self.say(
-            state,
-            &backfill,
-            Actor::supervisor(),
-            Payload::SubmissionWithdrawn { attempt: id, why },
-            now,
-        );
-    }
-
-    /// While other attempts of the executor are still looked at, that alone must not forbid a resend.
-    fn surroundings_for_resend(&self, id: &AttemptId, now: Time) -> Surroundings {
-        let mut around = self.surroundings(now);
-        for (name, facts) in &mut around.executors {
-            facts.problem = self.sick.get(name).cloned();
-        }
-        tracing::debug!(attempt = %id, "never ran");
-        around
     }
 
     fn ended(&mut self, state: &mut State, id: AttemptId, end: RunEnd, drawn: f64, now: Time) {
@@ -361,7 +356,8 @@ impl Core {
         };
         let done = outcome == Outcome::Done;
         let key = id.backfill.clone();
-        self.asked.remove(&id);
+        self.looked.remove(&id);
+        self.stopped.remove(&id);
         let payload = Payload::RunEnded {
             attempt: id,
             outcome,
@@ -412,165 +408,10 @@ impl Core {
             self.say(state, key, Actor::supervisor(), payload, now);
         }
     }
-
-    /// A foreign event whose effect is not in the state: a human acknowledged a latch.
-    pub fn heard(&mut self, state: &mut State, event: &Event, now: Time) {
-        if let (Some(id), crate::domain::event::Read::Known(Payload::LatchAcknowledged {})) =
-            (&event.backfill, &event.payload)
-        {
-            for event in self.limits.acknowledge(state, id, &self.tuning, now) {
-                self.push(state, event);
-            }
-        }
-    }
-
-    /// What time and foreign commands make due: expiries, stops, withdrawals, confirmations. State-driven, so that
-    /// a crash in between only delays it.
-    pub fn tick(&mut self, state: &mut State, gate: &Gate, now: Time) {
-        for event in self.limits.tick(state, &self.surroundings(now), now) {
-            self.push(state, event);
-        }
-        let ids: Vec<BackfillId> = state.backfills.keys().cloned().collect();
-        for id in ids {
-            self.expire(state, &id, now);
-            self.withdraw(state, &id, gate, now);
-            self.stop_runs(state, &id, now);
-            self.confirm(state, &id, now);
-        }
-        self.look_again(state, now);
-    }
-
-    fn expire(&mut self, state: &mut State, id: &BackfillId, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else {
-            return;
-        };
-        let pause_over = backfill
-            .pause
-            .as_ref()
-            .and_then(|p| p.until)
-            .is_some_and(|t| t <= now);
-        let force_over = backfill.force.as_ref().is_some_and(|(f, _)| f.until <= now);
-        if pause_over {
-            self.say(state, id, Actor::supervisor(), Payload::Resumed {}, now);
-        }
-        if force_over {
-            self.say(
-                state,
-                id,
-                Actor::supervisor(),
-                Payload::Forced { force: None },
-                now,
-            );
-        }
-    }
-
-    /// Intents that have not passed the gate are taken back when nothing may start any more.
-    fn withdraw(&mut self, state: &mut State, id: &BackfillId, gate: &Gate, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else {
-            return;
-        };
-        let stop = decide::stop_of(state, backfill, &self.surroundings(now));
-        let late: Vec<(AttemptId, String)> = open(backfill)
-            .filter(|(_, a)| a.phase == Phase::Intended && (stop.is_some() || a.stop_requested))
-            .map(|(c, a)| {
-                let why = stop.map_or("stopped".to_owned(), |s| format!("{s:?}").to_lowercase());
-                (backfill.attempt_id(c.id, a.no), why)
-            })
-            .collect();
-        for (attempt, why) in late {
-            if gate.withdraw(&attempt) {
-                self.say(
-                    state,
-                    id,
-                    Actor::supervisor(),
-                    Payload::SubmissionWithdrawn { attempt, why },
-                    now,
-                );
-            }
-        }
-    }
-
-    fn stop_runs(&mut self, state: &State, id: &BackfillId, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else {
-            return;
-        };
-        for (chunk, attempt) in open(backfill).filter(|(_, a)| a.stop_requested && a.phase != Phase::Intended)
-        {
-            let attempt = backfill.attempt_id(chunk.id, attempt.no);
-            let due = self
-                .asked
-                .get(&attempt)
-                .is_none_or(|t| now - *t >= AGAIN || now < *t);
-            if due {
-                self.asked.insert(attempt.clone(), now);
-                self.orders.push(Effect::Stop(attempt));
-            }
-        }
-    }
-
-    /// The promise of pause and cancel: after this event nothing is sent. It waits until recovery has spoken about
-    /// every attempt of the backfill, because an attempt that is still looked at may be one that never left.
-    fn confirm(&mut self, state: &mut State, id: &BackfillId, now: Time) {
-        let Some(backfill) = state.backfills.get(id) else {
-            return;
-        };
-        let paused = backfill.pause.as_ref().is_some_and(|p| p.applied.is_none());
-        let cancelled = backfill.cancel.is_some() && backfill.cancel_applied.is_none();
-        if (paused || cancelled) && !self.probing.keys().any(|a| a.backfill == *id) {
-            let in_flight = backfill.open_attempts();
-            self.say(
-                state,
-                id,
-                Actor::supervisor(),
-                Payload::PauseApplied { in_flight },
-                now,
-            );
-        }
-    }
-
-    /// Uncertain attempts are looked at again and again.
-    fn look_again(&mut self, state: &State, now: Time) {
-        for backfill in state
-            .backfills
-            .values()
-            .filter(|b| b.count(ChunkState::Uncertain) > 0)
-        {
-            for (chunk, attempt) in
-                open(backfill).filter(|(c, a)| a.phase == Phase::Uncertain && now - c.since >= AGAIN)
-            {
-                let id = backfill.attempt_id(chunk.id, attempt.no);
-                if self.asked.get(&id).is_none_or(|t| now - *t >= AGAIN || now < *t) {
-                    self.asked.insert(id.clone(), now);
-                    self.orders.push(Effect::Probe(id));
-                }
-            }
-        }
-    }
-
-    /// Decides what starts now, and queues the intents with their effects.
-    pub fn decide(&mut self, state: &mut State, now: Time) {
-        for Intent {
-            attempt,
-            executor,
-            profile,
-            weight,
-        } in decide::decide(state, &self.surroundings(now))
-        {
-            let backfill = attempt.backfill.clone();
-            self.orders.push(Effect::Submit(attempt.clone()));
-            let payload = Payload::SubmissionIntended {
-                attempt,
-                executor,
-                profile,
-                weight,
-            };
-            self.say(state, &backfill, Actor::supervisor(), payload, now);
-        }
-    }
 }
 
 /// Open attempts of a backfill with their chunks.
-fn open(backfill: &Backfill) -> impl Iterator<Item = (&Chunk, &Attempt)> {
+pub(super) fn open(backfill: &Backfill) -> impl Iterator<Item = (&Chunk, &Attempt)> {
     backfill.active().filter_map(|c| c.open().map(|a| (c, a)))
 }
 
@@ -578,6 +419,16 @@ fn open(backfill: &Backfill) -> impl Iterator<Item = (&Chunk, &Attempt)> {
 fn standing(state: &State, id: &AttemptId) -> Option<(Name, Phase)> {
     let attempt = state.backfills.get(&id.backfill)?.chunk(id.chunk)?.open()?;
     (attempt.no == id.no).then(|| (attempt.executor.clone(), attempt.phase))
+}
+
+/// Whether an event tells what happened, rather than what the holder concluded from the state it had.
+fn is_fact(event: &NewEvent) -> bool {
+    match event.payload {
+        Payload::SubmissionIntended { .. } | Payload::PauseApplied { .. } => false,
+        // A pause or a force that ended by itself. An operator's command is none of ours to append.
+        Payload::Resumed {} | Payload::Forced { .. } => false,
+        _ => true,
+    }
 }
 
 fn stops_on_failure(backfill: &Backfill) -> Option<Payload> {

@@ -3,6 +3,7 @@
 use super::{
     core::{Effect, Input},
     gate::{Gate, Pass},
+    kill_point::{self, reached},
 };
 use crate::{
     config::secret::{Secret, SecretSource},
@@ -125,6 +126,7 @@ impl Driver {
                     pass_and_send(&gate, executor, order, deadline).await
                 }
             };
+            reached(kill_point::ANSWERED);
             let _ = inbox.send(Input::Submitted(id, answer));
         });
     }
@@ -169,7 +171,7 @@ async fn pass_and_send(
     match gate.pass(&order.attempt, boot_now()) {
         Pass::Withdrawn => return not_wanted("withdrawn before it was sent"),
         Pass::LeaseTooOld => return not_wanted("the lease was not renewed in time"),
-        Pass::Go => {}
+        Pass::Go => reached(kill_point::GATE_PASSED),
     }
     match tokio::time::timeout(deadline, executor.submit(order)).await {
         Ok(answer) => answer,

@@ -5,9 +5,14 @@ pub mod core;
 pub mod driver;
 pub mod gate;
 pub mod glance;
+pub mod kill_point;
 pub mod limits;
 pub mod poll;
 pub mod record;
 pub mod reload;
 pub mod run;
+mod tick;
 pub mod wiring;
+
+#[cfg(test)]
+mod core_tests;

@@ -5,6 +5,7 @@ use super::{
     core::{Core, Input},
     driver::Driver,
     gate::Gate,
+    kill_point,
     record::{Note, Record},
     reload::Reload,
 };
@@ -262,8 +263,10 @@ impl Loop {
                 return Ok(None);
             }
             let head = self.state.head - batch.len() as u64;
+            kill_point::before_append(&batch);
             match self.journal.append(Some(head), Some(self.lease.epoch), &batch) {
                 Ok(seqs) => {
+                    kill_point::after_append(&batch);
                     self.tell(&batch, &seqs);
                     self.perform();
                     return Ok(None);

@@ -1,9 +1,6 @@
-//! Named places at which a test can have a process die as if by SIGKILL.
+//! The places on a shim's way at which a test can have it die as if by SIGKILL.
 
-/// The variable that names the place.
-pub const KILL_AT: &str = "BACKFILL_KILL_AT";
-/// The variable that allows it in a release build.
-pub const TESTING: &str = "BACKFILL_TESTING";
+pub use crate::host::kill_point::{KILL_AT, TESTING, reached};
 
 /// The claim is locked.
 pub const SHIM_CLAIMED: &str = "shim-claimed";
@@ -30,14 +27,3 @@ pub const ALL: [&str; 7] = [
     COMMAND_ENDED,
     EXIT_RECORDED,
 ];
-
-/// Dies here, if this place is named and the build or the environment allows it.
-pub fn reached(place: &str) {
-    let Some(wanted) = std::env::var_os(KILL_AT) else {
-        return;
-    };
-    let allowed = cfg!(debug_assertions) || std::env::var_os(TESTING).is_some_and(|v| v == "1");
-    if allowed && wanted == place {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-    }
-}
