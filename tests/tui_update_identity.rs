@@ -1,6 +1,7 @@
 //! Case S15: after any sequence of refreshes the cursor, the marks and the open dialog name the same days as before,
 //! or it is said that they vanished. Never silently another day.
 #![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod tui_update_desk;
 

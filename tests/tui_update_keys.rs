@@ -1,22 +1,20 @@
 //! What keys do, as sentences: movement, zoom, marks, layers, filters, input lines.
 #![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod tui_update_desk;
 
-use backfill::{
-    domain::{event::Payload, ids::ChunkId},
-    tui::{
-        action::{ACTIONS, Class},
-        effect::Effect,
-        keymap::{Place, conflicts, hints, lookup},
-        model::{Layer, Panel, Zoom},
-        msg::Msg,
-        terminal::probe::{Memory, spec},
-    },
+use backfill::tui::{
+    action::{ACTIONS, Class},
+    effect::Effect,
+    keymap::{Place, conflicts, lookup},
+    model::{Layer, Panel, Zoom},
+    msg::Msg,
+    terminal::probe::{Memory, spec},
 };
 use rstest::rstest;
 use std::collections::HashSet;
-use tui_update_desk::{Desk, day, op};
+use tui_update_desk::{Desk, day};
 
 #[test]
 fn no_key_means_two_things_in_one_place() {
@@ -343,6 +341,42 @@ fn in_the_events_j_and_k_scroll_and_f_follows_again() {
 }
 
 #[test]
+fn events_that_are_scrolled_back_stay_put_while_new_ones_arrive() {
+    let mut desk = Desk::new();
+    desk.keys("4 j j");
+    let seen = |desk: &Desk| {
+        let events = &desk.feed.events;
+        events[events.len() - 1 - desk.machine.app.events_back].seq
+    };
+    let before = seen(&desk);
+    desk.memory.run(&desk.id, day("2023-01-09"));
+    desk.refresh();
+    assert_eq!(seen(&desk), before);
+    desk.keys("f");
+    desk.memory.run(&desk.id, day("2023-01-10"));
+    desk.refresh();
+    assert_eq!(desk.machine.app.events_back, 0, "what is followed moves");
+}
+
+#[test]
+fn a_log_that_is_scrolled_back_stays_put_while_lines_arrive() {
+    let mut desk = Desk::new();
+    let attempt = desk.feed.state.backfills[&desk.id].open_attempts().remove(0);
+    let lines = |n: usize| (0..n).map(|i| format!("line {i}")).collect::<Vec<_>>();
+    desk.feed.log = Some((attempt.clone(), lines(50)));
+    desk.send(Msg::Fed);
+    desk.keys("enter l k k");
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(2)));
+    desk.feed.log = Some((attempt, lines(55)));
+    desk.send(Msg::Fed);
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(7)));
+    desk.keys("g");
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(54)));
+    desk.keys("G");
+    assert_eq!(desk.machine.app.layers.last(), Some(&Layer::Log(0)));
+}
+
+#[test]
 fn l_moves_in_the_grid_and_opens_the_log_in_the_drawer() {
     let mut desk = Desk::new();
     desk.keys("l");
@@ -449,112 +483,6 @@ fn input_lines_can_be_edited() {
 }
 
 #[test]
-fn the_palette_finds_actions_by_name_key_and_letters_and_runs_them() {
-    let mut desk = Desk::new();
-    desk.fast(":");
-    desk.text("q");
-    assert_eq!(desk.fast("enter"), [Effect::Quit], "as fast as fingers go");
-    desk.fast("ctrl-p");
-    desk.text("rrn");
-    let shown = hints(&desk.machine.app, &desk.feed).palette;
-    assert!(shown.iter().any(|row| row.name == "rerun"), "{shown:?}");
-    desk.keys("ctrl-u");
-    desk.text("rerun");
-    desk.keys("enter");
-    assert_eq!(desk.dialog().preview.title, "Re-run 1 days");
-    desk.keys("esc :");
-    desk.text("no such thing");
-    desk.keys("enter");
-    assert!(desk.said().contains("is no command"));
-}
-
-#[test]
-fn the_palette_switches_to_another_backfill_by_name() {
-    let mut desk = Desk::new();
-    let other = desk
-        .memory
-        .start(spec("2024-01-01", "2024-01-31", "day", "UTC").unwrap(), 9);
-    desk.refresh();
-    assert_eq!(
-        desk.machine.app.backfill.as_ref(),
-        Some(&desk.id),
-        "a new one does not push itself in front"
-    );
-    desk.keys(":");
-    desk.text(&format!("show {other}"));
-    desk.keys("enter");
-    assert_eq!(desk.machine.app.backfill, Some(other));
-    assert_eq!(desk.cursor(), "2024-01-01");
-}
-
-#[test]
-fn help_lists_what_works_here_first_and_then_what_does_not_with_the_reason() {
-    let mut desk = Desk::new();
-    desk.machine.app.cursor = Some(day("2023-06-01"));
-    desk.keys("?");
-    let help = hints(&desk.machine.app, &desk.feed).help;
-    let stop = help.iter().find(|row| row.keys == "K").unwrap();
-    assert_eq!(
-        stop.why_not.as_deref(),
-        Some("2023-06-01 is pending: nothing of it runs")
-    );
-    let first_off = help.iter().position(|row| row.why_not.is_some()).unwrap();
-    assert!(help[first_off..].iter().all(|row| row.why_not.is_some()));
-    assert!(
-        help.iter()
-            .all(|row| row.keys != "l" || row.verb != "the whole log of the newest attempt")
-    );
-}
-
-#[test]
-fn the_keys_row_has_at_most_eleven_items_and_ends_with_command_and_help() {
-    let mut desk = Desk::new();
-    desk.keys("space v");
-    let keys = hints(&desk.machine.app, &desk.feed).keys;
-    assert!(keys.len() <= 11, "{keys:?}");
-    let last: Vec<&str> = keys.iter().rev().take(2).map(|(k, _)| k.as_str()).collect();
-    assert_eq!(last, ["?", ":"]);
-    assert_eq!(keys[0], ("hjkl".to_owned(), "extend".to_owned()));
-}
-
-/// Case S18: read-only is one filter, shown with its origin.
-#[test]
-fn read_only_takes_every_changing_action_out_of_keys_help_and_palette() {
-    let mut desk = Desk::read_only();
-    for key in ["p", "b", "r", "R", "t", "K", "s"] {
-        assert_eq!(desk.keys(key), [], "{key}");
-        assert_eq!(desk.said(), "read-only by flag: W arms writes");
-        assert!(desk.machine.app.layers.is_empty());
-    }
-    let changing: Vec<&str> = ACTIONS
-        .iter()
-        .filter(|a| a.class > Class::Look)
-        .map(|a| a.name)
-        .collect();
-    desk.keys(":");
-    let palette = hints(&desk.machine.app, &desk.feed).palette;
-    assert!(palette.iter().all(|row| !changing.contains(&row.name.as_str())));
-    desk.keys("esc ?");
-    let help = hints(&desk.machine.app, &desk.feed).help;
-    assert!(help.iter().all(|row| row.keys != "p" && row.keys != "R"));
-    desk.keys("esc W");
-    assert_eq!(desk.machine.app.read_only, None);
-    assert_eq!(desk.keys("p").len(), 1);
-    desk.keys("esc W");
-    assert_eq!(desk.machine.app.read_only, Some("flag"));
-}
-
-#[test]
-fn an_event_of_a_newer_program_leaves_only_looking() {
-    let mut desk = Desk::new();
-    let mut state = (*desk.feed.state).clone();
-    state.unreadable = Some((99, "resharded".to_owned(), 2));
-    desk.feed.state = std::sync::Arc::new(state);
-    assert_eq!(desk.keys("p"), []);
-    assert!(desk.said().contains("may only watch"), "{}", desk.said());
-}
-
-#[test]
 fn without_a_backfill_every_key_is_answered_and_nothing_breaks() {
     let memory = Memory::default();
     let id = "none-aaaaaa".parse().unwrap();
@@ -582,21 +510,4 @@ fn suspend_and_refresh_are_effects() {
     assert_eq!(desk.keys("ctrl-r"), [Effect::Refresh]);
     desk.keys("/");
     assert_eq!(desk.keys("ctrl-z"), [Effect::Suspend], "also while typing");
-}
-
-#[test]
-fn b_holds_at_once_what_waits_and_releases_after_a_dialog() {
-    let mut desk = Desk::new();
-    desk.machine.app.cursor = Some(day("2023-02-01"));
-    let effects = desk.keys("v j j b");
-    let held: Vec<ChunkId> = ["2023-02-01", "2023-02-02", "2023-02-03"].map(day).to_vec();
-    assert!(
-        matches!(&effects[..], [Effect::Command { payload: Payload::HoldPlaced { chunks }, .. }] if *chunks == held),
-        "{effects:?}"
-    );
-    assert_eq!(desk.said(), "hold of 3 chunks: sent");
-    desk.answer(op(&effects), backfill::tui::msg::Answer::Accepted { seq: 99 });
-    desk.happens(Payload::HoldPlaced { chunks: held });
-    assert_eq!(desk.keys("b"), [], "a release widens work: it is asked for");
-    assert_eq!(desk.dialog().preview.title, "Release 3 days");
 }

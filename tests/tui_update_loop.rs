@@ -1,17 +1,18 @@
 //! The whole program on a backend in memory: input in, frames out, and the loop hands itself back at the end.
 #![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod tui_update_desk;
 
 use backfill::{
-    domain::{Time, event::Payload, ids::ChunkId},
+    domain::{Time, event::Payload},
     tui::{
-        driver::{Driver, Order, Starter, Wanted, submit},
+        driver::{Driver, Starter},
         effect::{Effect, Planner},
-        feeder::{Feeder, News, Source, nothing_known},
+        feeder::{Feeder, nothing_known},
         keymap::{Hints, Key},
-        model::{App, Ask, Feed},
-        msg::{Answer, Msg, Press},
+        model::{App, Feed},
+        msg::{Msg, Press},
         terminal::{
             End, Hands, Host, Inbox, Mailbox, Screen, Signal, inbox, plain,
             probe::{Counter, Memory, Plans, Reader, epoch, year},
@@ -93,6 +94,14 @@ impl Paper {
     fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
+
+    fn wait_for(&self, calls: &[&str]) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.calls() != calls {
+            assert!(Instant::now() < until, "{:?} instead of {calls:?}", self.calls());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 impl Host for Paper {
@@ -115,7 +124,9 @@ impl Host for Paper {
     }
     fn stop_group(&mut self) {
         self.note("stop group");
+        *self.foreground.lock().unwrap() = false;
         self.inbox.signal(Signal::Stop);
+        self.inbox.signal(Signal::Continue);
     }
     fn stop_here(&mut self) {
         self.note("stop here");
@@ -344,17 +355,10 @@ fn ctrl_z_gives_the_terminal_back_before_it_stops_and_takes_it_again_in_the_fore
     let program = Program::start(&memory);
     program.frames.wait_for("365 chunks", program.began());
     program.key("ctrl-z");
-    let until = Instant::now() + Duration::from_secs(10);
-    while !program.paper.calls().contains(&"stop here".to_owned()) {
-        assert!(Instant::now() < until, "{:?}", program.paper.calls());
-        thread::sleep(Duration::from_millis(5));
-    }
+    program.paper.wait_for(&["leave", "stop group"]);
     // Continued, but in the background: the terminal is not touched.
     thread::sleep(Duration::from_millis(300));
-    assert_eq!(
-        program.paper.calls(),
-        ["leave", "stop group", "leave", "stop here"]
-    );
+    assert_eq!(program.paper.calls(), ["leave", "stop group"]);
     let drawn = program.frames.len();
     program.key("j");
     thread::sleep(Duration::from_millis(300));
@@ -362,7 +366,27 @@ fn ctrl_z_gives_the_terminal_back_before_it_stops_and_takes_it_again_in_the_fore
     let at = Instant::now();
     *program.paper.foreground.lock().unwrap() = true;
     program.frames.wait_for("365 chunks", at);
-    assert_eq!(program.paper.calls().last().map(String::as_str), Some("enter"));
+    assert_eq!(program.paper.calls(), ["leave", "stop group", "enter"]);
+    // A stop signal from outside finds the terminal still taken.
+    program.inbox.signal(Signal::Stop);
+    program
+        .paper
+        .wait_for(&["leave", "stop group", "enter", "leave", "stop here"]);
+    *program.paper.foreground.lock().unwrap() = true;
+    program
+        .paper
+        .wait_for(&["leave", "stop group", "enter", "leave", "stop here", "enter"]);
+    // And where it could not even be given back (STOP), the screen is taken anew.
+    program.inbox.signal(Signal::Continue);
+    program.paper.wait_for(&[
+        "leave",
+        "stop group",
+        "enter",
+        "leave",
+        "stop here",
+        "enter",
+        "enter",
+    ]);
     program.key("q");
     assert_eq!(program.end().0, End::Quit);
 }
@@ -412,156 +436,6 @@ fn a_dialog_confirmed_against_a_changed_journal_stays_and_shows_the_difference()
     assert!(!rerun(&memory));
     program.inbox.gone();
     program.end();
-}
-
-fn confirmed<'a>(desk: &'a Desk, ask: &'a Ask, digest: &'a str) -> Wanted<'a> {
-    Wanted {
-        backfill: Some(&desk.id),
-        ask,
-        digest,
-    }
-}
-
-#[test]
-fn a_journal_that_moved_on_with_the_same_plan_is_written_to_again() {
-    let desk = Desk::new();
-    let ask = Ask::Rerun(vec![day("2023-01-06")], true);
-    let digest = desk
-        .planner
-        .preview(&desk.feed, Some(&desk.id), &ask, desk.now)
-        .digest;
-    desk.memory.faults(|f| f.conflicts = 3);
-    let now = desk.now;
-    let answer = submit(
-        &mut desk.memory.clone(),
-        &desk.planner,
-        &confirmed(&desk, &ask, &digest),
-        desk.feed.clone(),
-        &|| now,
-    );
-    assert!(matches!(answer, Answer::Accepted { .. }), "{answer:?}");
-    let ids: Vec<ChunkId> = vec![day("2023-01-06")];
-    let newest = desk.memory.events().pop().unwrap();
-    assert_eq!(
-        newest.payload,
-        backfill::domain::event::Read::Known(Payload::RerunRequested { chunks: ids, digest })
-    );
-}
-
-#[test]
-fn a_journal_that_never_stands_still_is_given_up_after_a_few_tries() {
-    let desk = Desk::new();
-    let ask = Ask::Rerun(vec![day("2023-01-06")], true);
-    let digest = desk
-        .planner
-        .preview(&desk.feed, Some(&desk.id), &ask, desk.now)
-        .digest;
-    desk.memory.faults(|f| f.conflicts = 1000);
-    let now = desk.now;
-    let wanted = confirmed(&desk, &ask, &digest);
-    let answer = submit(
-        &mut desk.memory.clone(),
-        &desk.planner,
-        &wanted,
-        desk.feed.clone(),
-        &|| now,
-    );
-    assert!(
-        matches!(&answer, Answer::Refused { why } if why.contains("try again")),
-        "{answer:?}"
-    );
-}
-
-/// A journalist that notes the head of each order.
-struct Heads(Memory, Arc<Mutex<Vec<Option<u64>>>>);
-
-impl backfill::tui::driver::Journalist for Heads {
-    fn fresh(&mut self) -> Result<Arc<backfill::domain::state::State>, String> {
-        self.0.fresh()
-    }
-    fn append(&mut self, order: &Order) -> backfill::tui::driver::Appended {
-        self.1.lock().unwrap().push(order.head);
-        self.0.append(order)
-    }
-}
-
-#[test]
-fn commands_that_only_reduce_work_carry_no_head_and_dialogs_carry_theirs() {
-    let desk = Desk::new();
-    let heads = Arc::<Mutex<Vec<Option<u64>>>>::default();
-    let (inbox, mailbox) = inbox();
-    let source = Box::new(Reader::new(desk.memory.clone()));
-    let feeder = Feeder::start(source, inbox.clone(), Duration::from_secs(60), epoch()).unwrap();
-    let journalist = Box::new(Heads(desk.memory.clone(), heads.clone()));
-    let planner: Arc<dyn Planner> = Arc::new(desk.planner);
-    let mut driver = Driver::start(
-        journalist,
-        planner,
-        Arc::new(Counter::default()),
-        feeder,
-        inbox,
-        epoch,
-    )
-    .unwrap();
-    let ask = Ask::Rerun(vec![day("2023-01-06")], true);
-    let digest = desk
-        .planner
-        .preview(&desk.feed, Some(&desk.id), &ask, desk.now)
-        .digest;
-    let backfill = Some(desk.id.clone());
-    let head = desk.memory.state().head;
-    let submit = Effect::Submit {
-        op: 1,
-        backfill: backfill.clone(),
-        ask,
-        digest,
-    };
-    let hold = Effect::Command {
-        op: 2,
-        backfill,
-        payload: Payload::HoldPlaced {
-            chunks: vec![day("2023-05-01")],
-        },
-        reason: None,
-    };
-    assert_eq!(driver.take(submit, &desk.feed), None);
-    assert_eq!(driver.take(hold, &desk.feed), None);
-    let until = Instant::now() + Duration::from_secs(10);
-    while heads.lock().unwrap().len() < 2 && Instant::now() < until {
-        thread::sleep(Duration::from_millis(5));
-    }
-    assert_eq!(*heads.lock().unwrap(), [Some(head), None]);
-    drop(mailbox);
-}
-
-#[test]
-fn news_that_nobody_took_in_yet_are_merged_into_the_newest() {
-    let (memory, id) = year().unwrap();
-    let mut reader = Reader::new(memory.clone());
-    let watch = backfill::tui::effect::Watch::default();
-    let mut merged = News::default();
-    for _ in 0..3 {
-        memory.happen(true, Some(&id), Payload::Paused { until: None }, None);
-        merged.merge(reader.poll(&watch).unwrap());
-    }
-    let mut feed = nothing_known(epoch());
-    assert!(merged.apply(&mut feed));
-    assert_eq!(feed.state.head, memory.state().head);
-    let seqs: Vec<u64> = feed.events.iter().map(|e| e.seq).collect();
-    assert_eq!(seqs, (1..=feed.state.head).collect::<Vec<_>>(), "each event once");
-}
-
-#[test]
-fn a_feed_keeps_the_newest_500_events() {
-    let (memory, id) = year().unwrap();
-    for _ in 0..700 {
-        memory.happen(true, Some(&id), Payload::CapSet { cap: Some(2) }, None);
-    }
-    let feed = memory.feed();
-    assert_eq!(
-        (feed.events.len(), feed.events.back().unwrap().seq),
-        (500, memory.state().head)
-    );
 }
 
 fn any_key() -> impl Strategy<Value = String> {

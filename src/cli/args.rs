@@ -103,6 +103,7 @@ pub enum Command {
         /// End the pause by itself after this time, as in 30m.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         duration: Option<Duration>,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -110,6 +111,7 @@ pub enum Command {
     Resume {
         /// The backfill.
         name: String,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -131,6 +133,7 @@ pub enum Command {
         /// Only those that failed, are quarantined or were cancelled.
         #[arg(long)]
         failed: bool,
+        /// What may be asked.
         #[command(flatten)]
         consent: Consent,
     },
@@ -146,6 +149,7 @@ pub enum Command {
     Cancel {
         /// The backfill.
         name: String,
+        /// What may be asked.
         #[command(flatten)]
         consent: Consent,
     },
@@ -153,6 +157,7 @@ pub enum Command {
     Amend {
         /// The backfill.
         name: String,
+        /// What may be asked.
         #[command(flatten)]
         consent: Consent,
     },
@@ -172,6 +177,7 @@ pub enum Command {
     Acknowledge {
         /// The backfill.
         name: String,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -179,11 +185,13 @@ pub enum Command {
     CloseBreaker {
         /// The backfill.
         name: String,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
     /// Stop supervising: running attempts go on, nothing new starts.
     Stop {
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -261,6 +269,7 @@ pub enum ThrottleTo {
     Cap {
         /// Running weight.
         n: u32,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
@@ -271,11 +280,13 @@ pub enum ThrottleTo {
         /// For how long, at most 4h.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         duration: Duration,
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },
     /// No cap and no force.
     Auto {
+        /// Why.
         #[command(flatten)]
         reason: Reason,
     },

@@ -3,10 +3,10 @@
 
 use super::tell;
 use crate::domain::{
-    event::Event,
     ids::Name,
     state::{ChunkState, State},
 };
+use crate::supervisor::run::Watch;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::{IsTerminal, Write},
@@ -78,7 +78,7 @@ impl Progress {
     }
 
     /// Told of every event after it is durable.
-    pub fn watcher(&self) -> Box<dyn FnMut(&State, &Event) + Send> {
+    pub fn watcher(&self) -> Watch {
         let (sender, style, name) = (self.sender.clone(), self.style, self.name.clone());
         Box::new(move |state, event| {
             let shown = match style {

@@ -59,9 +59,8 @@ pub fn run(global: &Global, name: Option<&str>, how: How, log: Option<&Path>) ->
     let progress = Progress::start(global.json, &name);
     let ended = supervise(&config, &name, &actor, how, &progress);
     progress.finish();
-    match ended? {
-        (state, id) => exit_code(&state, &id, global.json),
-    }
+    let (state, id) = ended?;
+    exit_code(&state, &id, global.json)
 }
 
 /// Leaves the session and the folder of whoever started this process: its end must not be ours.

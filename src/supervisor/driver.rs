@@ -20,6 +20,9 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Secret variables by backfill name.
 pub type Secrets = BTreeMap<Name, BTreeMap<String, SecretSource>>;
 
+/// An order with the executor that gets it and where its secrets come from.
+type Sendable = (Arc<dyn Executor>, RunOrder, BTreeMap<String, SecretSource>);
+
 /// The hands of the supervisor.
 pub struct Driver {
     /// Executors by name.
@@ -79,7 +82,7 @@ impl Driver {
         &self,
         id: &AttemptId,
         state: &State,
-    ) -> Option<(Arc<dyn Executor>, RunOrder, BTreeMap<String, SecretSource>)> {
+    ) -> Option<Sendable> {
         let backfill = state.backfills.get(&id.backfill)?;
         let chunk = backfill.chunk(id.chunk)?;
         let attempt = chunk.open().filter(|a| a.no == id.no)?;

@@ -86,7 +86,7 @@ impl Limits {
     fn levels_of(&self, backfill: &Backfill) -> BTreeMap<Name, SignalLevels> {
         let wanted = backfill.spec.signals.iter();
         wanted
-            .filter_map(|n| self.levels.get(n).map(|l| (n.clone(), l.clone())))
+            .filter_map(|n| self.levels.get(n).map(|l| (n.clone(), *l)))
             .collect()
     }
 
@@ -132,7 +132,7 @@ impl Limits {
     /// Whether a reading is a valid sample: its value and age, or why it is none. `None` for an unknown signal.
     pub fn judge(&mut self, signal: &Name, reading: &Reading) -> Option<Result<(f64, Duration), String>> {
         let interval = *self.intervals.get(signal)?;
-        let usual = self.usual.entry(signal.clone()).or_insert_with(UsualAge::new);
+        let usual = self.usual.entry(signal.clone()).or_default();
         let valid = judge(reading, usual, interval).map_err(|unusable| unusable.why);
         usual.observe(boot_now(), reading);
         let age = match reading {

@@ -70,6 +70,9 @@ pub enum LoopError {
     },
 }
 
+/// Told of every event after it is durable, with the state after it. It must not wait for anything.
+pub type Watch = Box<dyn FnMut(&State, &Event) + Send>;
+
 /// A running supervisor.
 pub struct Loop {
     /// The journal, opened for writing.
@@ -93,7 +96,7 @@ pub struct Loop {
     /// When to end.
     pub until: Until,
     /// Told of every event, after it is durable.
-    pub watch: Box<dyn FnMut(&State, &Event) + Send>,
+    pub watch: Watch,
 }
 
 /// Most inputs taken into one batch.

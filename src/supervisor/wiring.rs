@@ -8,14 +8,12 @@ use super::{
     poll::Pollers,
     record::Record,
     reload::Reload,
-    run::{Loop, Until},
+    run::{Loop, Until, Watch},
 };
 use crate::{
     config::{Config, ExecutorConfig, Places},
     domain::{
-        event::Event,
         ids::{AttemptId, Name},
-        state::State,
     },
     executor::{
         Executor, RunUpdate, Updates,
@@ -119,7 +117,7 @@ pub fn supervisor(
     journal: Journal,
     lease: Lease,
     until: Until,
-    watch: Box<dyn FnMut(&State, &Event) + Send>,
+    watch: Watch,
 ) -> Result<(Loop, UnboundedSender<Input>), WiringError> {
     let (sender, inbox) = unbounded_channel();
     let updates = forward(&sender);

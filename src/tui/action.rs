@@ -103,7 +103,7 @@ pub struct Action {
     pub name: &'static str,
     /// Its keys, by place.
     pub keys: &'static [(u16, &'static [&'static str])],
-    /// One or two words for the keys row.
+    /// One or two words for the keys row; empty if it is not in it.
     pub verb: &'static str,
     /// What it does, for help and palette.
     pub about: &'static str,
@@ -177,7 +177,7 @@ pub fn foot_verb(action: &Action, app: &App, feed: &Feed) -> &'static str {
     let shown = select::shown(app, feed);
     match action.id {
         Id::Pause if shown.is_some_and(|b| b.pause.is_some() || b.stopped.is_some()) => "resume",
-        Id::Hold if shown.is_some_and(|b| select::all_held(app, b)) => "release",
+        Id::Hold if shown.is_some_and(|b| select::few_all_held(app, b)) => "release",
         Id::NextMatch if !app.filter.is_empty() => "next match",
         Id::MoveLeft if app.range_from.is_some() => "extend",
         Id::Close if app.layers.is_empty() => "clear",

@@ -55,9 +55,15 @@ struct Opened {
     config: Config,
     follower: Follower,
     told: bool,
-    samples: BTreeMap<Name, VecDeque<(Time, Option<f64>, Option<String>)>>,
-    limits: Option<(BackfillId, VecDeque<(Time, u32, u32)>)>,
+    samples: BTreeMap<Name, VecDeque<Poll>>,
+    limits: Option<(BackfillId, Limits)>,
 }
+
+/// When a signal was polled, its valid value, else what was wrong.
+type Poll = (Time, Option<f64>, Option<String>);
+
+/// Limit and running weight over time.
+type Limits = VecDeque<(Time, u32, u32)>;
 
 impl JournalSource {
     /// A source for the configuration that `explicit` names, or for the one that is found.
@@ -234,7 +240,7 @@ impl Opened {
         self.config.executors.iter().map(view).collect()
     }
 
-    fn limits(&mut self, watch: &Watch, now: Time) -> VecDeque<(Time, u32, u32)> {
+    fn limits(&mut self, watch: &Watch, now: Time) -> Limits {
         let Some(id) = &watch.backfill else {
             self.limits = None;
             return VecDeque::new();

@@ -71,9 +71,6 @@ pub(super) fn can_resume(app: &App, feed: &Feed) -> Result<(), String> {
     }
 }
 
-/// Above this many selected days an action is offered without looking at each; its plan says what it does.
-const LOOK_AT: usize = 500;
-
 /// Whether any selected chunk is in such a state; a large selection is not looked through.
 fn any_selected(
     app: &App,
@@ -82,7 +79,7 @@ fn any_selected(
     otherwise: &str,
 ) -> Result<(), String> {
     let b = backfill(app, feed)?;
-    if select::roughly(app, b) > LOOK_AT {
+    if select::roughly(app, b) > select::LOOK_AT {
         return Ok(());
     }
     let (ids, _) = select::targets(app, b);

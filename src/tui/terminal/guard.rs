@@ -28,7 +28,7 @@ const KITTY_ON: &str = "\x1b[>3u";
 const KITTY_OFF: &str = "\x1b[<1u";
 
 /// How long giving the terminal back waits for a frame that is under way.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(150);
 
 /// The terminal as it was before us, and the way to it.
 #[derive(Debug)]

@@ -22,10 +22,10 @@ use std::{
 };
 
 /// How long one look at the terminal lasts; parking and stopping take at most as long.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
 /// Two ctrl-c within this time leave; if the run loop has not left after that time, the watchdog does.
 const AGAIN: Duration = Duration::from_secs(2);
-const ORDERLY: Duration = Duration::from_millis(700);
+const ORDERLY: Duration = Duration::from_millis(600);
 
 #[derive(Debug, Default)]
 struct Shared {

@@ -29,7 +29,10 @@ use signals::Listener;
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU8},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
     time::Duration,
 };
 use watchdog::Watchdog;
@@ -95,8 +98,12 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
     let (inbox, mailbox) = inbox();
     let hung_up = inbox.clone();
     let watchdog = Watchdog::start(guard.clone(), move || hung_up.gone())?;
-    let _listener = Listener::start(inbox.clone(), watchdog.clone(), options.leave_signal)?;
+    let listener = Listener::start(inbox.clone(), watchdog.clone(), options.leave_signal)?;
     guard.install_panic_hook(options.report);
+    let _restored = Restored {
+        guard: guard.clone(),
+        watchdog: watchdog.clone(),
+    };
     guard.enter()?;
     let input = InputThread::start(inbox.clone(), watchdog.clone(), chrono::Utc::now)?;
     let now = chrono::Utc::now();
@@ -114,6 +121,7 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
         guard: guard.clone(),
         frames: frames.clone(),
         input,
+        stops: listener.stops(),
     };
     let terminal = Terminal::new(CrosstermBackend::new(frames))?;
     let machine = Machine::new(options.wanted, options.read_only);
@@ -128,12 +136,23 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
         chrono::Utc::now,
     );
     let (end, screen) = screen.run(&mailbox);
-    guard.leave();
-    watchdog.stop();
     Ok(Closed {
         end,
         unanswered: screen.machine.unanswered(),
     })
+}
+
+/// Gives the terminal back on every way out of [`open`], errors included: other threads hold the guard too.
+struct Restored {
+    guard: Guard,
+    watchdog: Watchdog,
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        self.guard.leave();
+        self.watchdog.stop();
+    }
 }
 
 /// The real terminal.
@@ -141,6 +160,8 @@ struct Tty {
     guard: Guard,
     frames: Frames,
     input: InputThread,
+    /// Set while the stop signal shall stop the process on the spot.
+    stops: Arc<AtomicBool>,
 }
 
 impl Host for Tty {
@@ -167,7 +188,11 @@ impl Host for Tty {
     }
 
     fn stop_group(&mut self) {
+        // Whoever else is in the group (a `sh -c`) stops too, and the shell may continue all of it at once: if this
+        // process stopped later than the others, that continue would come too early for it.
+        self.stops.store(true, Ordering::SeqCst);
         let _ = kill_current_process_group(Posix::TSTP);
+        self.stops.store(false, Ordering::SeqCst);
     }
 
     fn stop_here(&mut self) {

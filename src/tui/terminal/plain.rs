@@ -37,8 +37,21 @@ pub fn draw(frame: &mut Frame<'_>, feed: &Feed, app: &App, hints: &Hints, now: T
         .map(|(text, _)| clean(text))
         .unwrap_or_default();
     put(frame, area.height.saturating_sub(2), toast);
-    let keys: Vec<String> = hints.keys.iter().map(|h| format!("{} {}", h.0, h.1)).collect();
-    put(frame, area.height.saturating_sub(1), keys.join("  "));
+    let row = keys_row(hints, usize::from(area.width));
+    put(frame, area.height.saturating_sub(1), row);
+}
+
+/// The keys row, whole items only; the last two are the last to go.
+fn keys_row(hints: &Hints, width: usize) -> String {
+    let mut keys: Vec<String> = hints
+        .keys
+        .iter()
+        .map(|(key, verb)| format!("{key} {verb}"))
+        .collect();
+    while keys.len() > 2 && keys.join("  ").len() > width {
+        keys.remove(keys.len() - 3);
+    }
+    keys.join("  ")
 }
 
 fn home(feed: &Feed, app: &App, now: Time) -> Vec<String> {

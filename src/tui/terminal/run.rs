@@ -32,7 +32,7 @@ const INBOX: usize = 256;
 const SECOND: Duration = Duration::from_secs(1);
 /// How often the loop looks whether the terminal is its own again after a suspend.
 const AWAY: Duration = Duration::from_millis(50);
-/// How long the stop signal that the loop sent to its group may take to come back.
+/// How long the message of a stop that the loop asked for may take to come.
 const STOPPING: Duration = Duration::from_millis(500);
 /// How long leaving waits for answers to what was sent.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -74,9 +74,10 @@ pub trait Host {
     fn can_stop(&self) -> Result<(), String>;
     /// Gives the terminal back.
     fn leave(&mut self);
-    /// Asks the whole process group to stop, as the terminal does on ctrl-z.
+    /// Stops the whole process group at once, this process with it, as the terminal does on ctrl-z. The stop signal
+    /// also comes as a message, once the process is continued.
     fn stop_group(&mut self);
-    /// Stops this process; returns when it is continued.
+    /// Stops this process alone; returns when it is continued.
     fn stop_here(&mut self);
     /// Whether the terminal may be taken.
     fn in_foreground(&self) -> bool;
@@ -207,7 +208,7 @@ pub struct Screen<B: Backend, D, X, H> {
     dirty: bool,
     /// The terminal belongs to somebody else.
     away: bool,
-    /// The stop signal was sent to the group at this time and has not come back yet.
+    /// The group was stopped at this time, and the message of it has not come yet.
     stopping: Option<Instant>,
     /// A continue that belongs to our own stop is still to come.
     expect_continue: bool,
@@ -355,14 +356,17 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
         self.host.leave();
         self.away = true;
         self.stopping = Some(Instant::now());
+        self.expect_continue = true;
         self.host.stop_group();
         None
     }
 
-    /// The stop signal arrived: ours coming back, or one from outside.
+    /// The stop signal arrived: ours, which has stopped and seen us continued by now, or one from outside.
     fn stop(&mut self) {
-        let asked = self.stopping.take().is_some();
-        if !asked && self.host.can_stop().is_err() {
+        if self.stopping.take().is_some() {
+            return;
+        }
+        if self.host.can_stop().is_err() {
             // Nobody could ever continue us; the system ignores the signal in this case too.
             return;
         }

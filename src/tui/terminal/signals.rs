@@ -3,9 +3,15 @@
 use super::{run::Inbox, watchdog::Watchdog};
 use signal_hook::{
     consts::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP},
+    flag::register_conditional_default,
     iterator::{Handle, Signals},
 };
-use std::{io, thread, time::Duration};
+use std::{
+    io,
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+    time::Duration,
+};
 
 /// How long an orderly end may take before the watchdog makes one.
 const ORDERLY: Duration = Duration::from_millis(1500);
@@ -24,6 +30,7 @@ pub enum Signal {
 /// Listens from now on, until the handle is dropped.
 pub struct Listener {
     handle: Handle,
+    stops: Arc<AtomicBool>,
 }
 
 impl Listener {
@@ -32,6 +39,9 @@ impl Listener {
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn start(inbox: Inbox, watchdog: Watchdog, skip: Option<i32>) -> io::Result<Self> {
+        let stops = Arc::<AtomicBool>::default();
+        // Registered before the thread's own, so that the process stops first and hears of it when it goes on.
+        register_conditional_default(SIGTSTP, stops.clone())?;
         let all = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT];
         let mut signals = Signals::new(all.into_iter().filter(|s| Some(*s) != skip))?;
         let handle = signals.handle();
@@ -48,7 +58,15 @@ impl Listener {
                 inbox.signal(means);
             }
         })?;
-        Ok(Self { handle })
+        Ok(Self { handle, stops })
+    }
+}
+
+impl Listener {
+    /// While this is set, the stop signal stops the process on the spot, like one that does not listen. Without it
+    /// the signal is only a message, so that the terminal can be given back first.
+    pub fn stops(&self) -> Arc<AtomicBool> {
+        self.stops.clone()
     }
 }
 

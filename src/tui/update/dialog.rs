@@ -5,7 +5,7 @@ use crate::{
     domain::{
         Time,
         event::Payload,
-        ids::ChunkId,
+        ids::{BackfillId, ChunkId},
         state::{Backfill, ChunkState},
     },
     plan::preview::Preview,
@@ -139,11 +139,19 @@ fn hold(machine: &mut Machine, backfill: &Backfill, ids: &[ChunkId], now: Time) 
     vec![machine.command(Some(backfill.id.clone()), payload, None, what, now)]
 }
 
+/// The backfill that a change is about; none for what concerns the journal as a whole. The dialog and the driver
+/// must ask the planner the same question.
+fn about(machine: &Machine, ask: &Ask) -> Option<BackfillId> {
+    match ask {
+        Ask::StartSupervising | Ask::StopSupervising => None,
+        _ => machine.app.backfill.clone(),
+    }
+}
+
 /// Opens a plan dialog on what the planner says now. The plan is kept by value.
 fn open(machine: &mut Machine, ctx: &Ctx<'_>, ask: Ask, by: char) -> Vec<Effect> {
-    let preview = ctx
-        .planner
-        .preview(ctx.feed, machine.app.backfill.as_ref(), &ask, ctx.now);
+    let about = about(machine, &ask);
+    let preview = ctx.planner.preview(ctx.feed, about.as_ref(), &ask, ctx.now);
     let phrase = phrase(machine, ctx.feed, &ask, &preview);
     machine.dialog_op = None;
     machine.push(Layer::Plan(Box::new(PlanDialog {
@@ -188,10 +196,7 @@ pub(super) fn confirm(machine: &mut Machine, ctx: &Ctx<'_>) -> Vec<Effect> {
     if ask == Ask::StartSupervising {
         return vec![Effect::StartSupervisor { op }];
     }
-    let backfill = match ask {
-        Ask::StopSupervising => None,
-        _ => machine.app.backfill.clone(),
-    };
+    let backfill = about(machine, &ask);
     vec![Effect::Submit {
         op,
         backfill,

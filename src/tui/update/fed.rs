@@ -21,8 +21,31 @@ pub(super) fn take_in(machine: &mut Machine, feed: &Feed, now: Time) {
         tell_pause(machine, backfill, now);
     }
     look_for_refusals(machine, feed, now);
-    let newest = feed.events.len().saturating_sub(1);
-    machine.app.events_back = machine.app.events_back.min(newest);
+    stay_put(machine, feed);
+}
+
+/// What is scrolled back stays where it is while lines arrive; only what is followed moves by itself.
+fn stay_put(machine: &mut Machine, feed: &Feed) {
+    let arrived = feed
+        .events
+        .iter()
+        .rev()
+        .take_while(|e| e.seq > machine.newest)
+        .count();
+    if machine.app.events_back > 0 {
+        let oldest = feed.events.len().saturating_sub(1);
+        machine.app.events_back = (machine.app.events_back + arrived).min(oldest);
+    }
+    machine.newest = feed.events.back().map_or(machine.newest, |e| e.seq);
+    let lines = feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
+    for layer in &mut machine.app.layers {
+        if let Layer::Log(back) = layer
+            && *back > 0
+        {
+            *back = (*back + lines.saturating_sub(machine.log_lines)).min(lines.saturating_sub(1));
+        }
+    }
+    machine.log_lines = lines;
 }
 
 /// Shows the backfill that was asked for, else the newest that has not ended, else the newest.
@@ -40,8 +63,10 @@ fn choose_backfill(machine: &mut Machine, feed: &Feed, now: Time) {
         Some(name) => feed.state.find(name),
         None => all().max_by_key(|b| (!b.state().is_final(), b.started.at)),
     };
-    if let Some(backfill) = chosen {
-        show(machine, feed, backfill.id.clone());
+    match (chosen, &machine.wanted) {
+        (Some(backfill), _) => show(machine, feed, backfill.id.clone()),
+        (None, Some(name)) => machine.say(format!("this journal holds no backfill `{name}` yet"), now),
+        (None, None) => {}
     }
 }
 

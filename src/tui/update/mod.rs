@@ -56,7 +56,7 @@ pub struct Machine {
     recorded: Vec<(u64, String)>,
     /// The operation of the dialog on top, once it is confirmed.
     dialog_op: Option<u64>,
-    /// Place in the journal of the pause that a reason line is open for.
+    /// The operation of the pause that a reason line is open for.
     pause_op: Option<u64>,
     /// The pause whose confirmation was told: its start.
     told_pause: Option<Time>,
@@ -65,6 +65,9 @@ pub struct Machine {
     /// Where read-only came from, so that it can be put on again.
     origin: &'static str,
     told_ctrl_d: bool,
+    /// Newest event and length of the log when the feed was last taken in, so that what is scrolled back stays put.
+    newest: u64,
+    log_lines: usize,
 }
 
 /// Since when a dialog has been on the screen.
@@ -120,6 +123,8 @@ impl Machine {
             watch: Watch::default(),
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
+            newest: 0,
+            log_lines: 0,
         }
     }
 

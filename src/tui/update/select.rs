@@ -10,6 +10,9 @@ use crate::{
 use chrono::{Datelike, NaiveDate};
 use std::ops::Range;
 
+/// Above this many selected days an action is offered without looking at each; its plan says what it does.
+pub const LOOK_AT: usize = 500;
+
 /// The backfill on screen.
 pub fn shown<'a>(app: &App, feed: &'a Feed) -> Option<&'a Backfill> {
     feed.state.backfills.get(app.backfill.as_ref()?)
@@ -107,7 +110,7 @@ pub fn targets(app: &App, backfill: &Backfill) -> (Vec<ChunkId>, bool) {
         return (here(app.zoom), false);
     }
     all.retain(|id| backfill.position(*id).is_some());
-    all.sort_by_key(|id| backfill.position(*id));
+    all.sort_by_cached_key(|id| backfill.position(*id));
     all.dedup();
     (all, true)
 }
@@ -122,21 +125,24 @@ pub fn all_held(app: &App, backfill: &Backfill) -> bool {
     !ids.is_empty() && ids.iter().all(held)
 }
 
+/// [`all_held`] for a selection that is small enough to be looked through for every frame.
+pub fn few_all_held(app: &App, backfill: &Backfill) -> bool {
+    roughly(app, backfill) <= LOOK_AT && all_held(app, backfill)
+}
+
 /// Whether a chunk matches a filter: every word of it is (the beginning of) the state, the lane or the class of the
 /// last failure, or part of the id or of the failure's message. Case does not matter; the empty filter matches all.
 pub fn matches(backfill: &Backfill, id: ChunkId, filter: &str) -> bool {
     let Some(chunk) = backfill.chunk(id) else {
         return false;
     };
-    let text = id.to_string().to_lowercase();
     let failure = chunk.last().and_then(|a| a.failure.as_ref());
-    let message = failure.map(|f| f.message.to_lowercase()).unwrap_or_default();
     filter.split_whitespace().map(str::to_lowercase).all(|word| {
         chunk.state.word().starts_with(&word)
             || backfill.spec.lane(id).word().starts_with(&word)
             || failure.is_some_and(|f| f.class.word().starts_with(&word))
-            || text.contains(&word)
-            || message.contains(&word)
+            || id.to_string().to_lowercase().contains(&word)
+            || failure.is_some_and(|f| f.message.to_lowercase().contains(&word))
     })
 }
 
