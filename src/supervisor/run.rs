@@ -21,10 +21,11 @@ use crate::{
         snapshot_due,
     },
 };
+use crate::{config::Places, executor::local};
 use chrono::Utc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
 /// When the loop ends by itself.
@@ -122,6 +123,9 @@ impl Loop {
             }
             let told = inputs.iter().any(|i| matches!(i, Input::Quit));
             let reload = inputs.iter().any(|i| matches!(i, Input::Reload));
+            if chores.prune_due(boot) {
+                prune(runtime, self.journal.path());
+            }
             if chores.due(boot) {
                 self.core.disk_low =
                     free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
@@ -136,6 +140,7 @@ impl Loop {
                 self.note(&input, wall);
                 self.core.take(&mut self.state, input, rng.random(), wall);
             }
+            self.note_judged(wall);
             self.core.tick(&mut self.state, &self.gate, wall);
             if !told && self.gate.lease_holds(boot) {
                 self.core.decide(&mut self.state, wall);
@@ -234,10 +239,14 @@ impl Loop {
         }
     }
 
-    fn note(&mut self, input: &Input, wall: Time) {
-        if let Input::Reading(signal, reading) = input {
-            self.record.send(Note::reading(signal, reading, wall));
+    fn note_judged(&mut self, wall: Time) {
+        for judged in self.core.limits.take_judged() {
+            self.record.warning(&judged, wall);
+            self.record.send(Note::judged(judged, wall));
         }
+    }
+
+    fn note(&mut self, input: &Input, wall: Time) {
         if let Input::Health(name, health) = input {
             self.record.send(Note::health(name, health, wall));
         }
@@ -365,18 +374,36 @@ impl Loop {
     }
 }
 
-/// What is looked at every few seconds.
+/// What is looked at now and then.
 #[derive(Default)]
-struct Chores(Option<BootInstant>);
+struct Chores {
+    looked: Option<BootInstant>,
+    pruned: Option<BootInstant>,
+}
 
 impl Chores {
     fn due(&mut self, boot: BootInstant) -> bool {
-        let due = self
-            .0
-            .is_none_or(|last| boot.since(last) >= Duration::from_secs(2));
-        if due {
-            self.0 = Some(boot);
-        }
-        due
+        is_due(&mut self.looked, boot, Duration::from_secs(2))
     }
+
+    fn prune_due(&mut self, boot: BootInstant) -> bool {
+        is_due(&mut self.pruned, boot, Duration::from_secs(600))
+    }
+}
+
+fn is_due(last: &mut Option<BootInstant>, boot: BootInstant, every: Duration) -> bool {
+    let due = last.is_none_or(|last| boot.since(last) >= every);
+    if due {
+        *last = Some(boot);
+    }
+    due
+}
+
+/// Keeps the logs of attempts under their cap, off the loop.
+fn prune(runtime: &Handle, journal: &Path) {
+    let state = Places::of(journal).state;
+    runtime.spawn_blocking(move || {
+        let pruned = local::prune_logs(&state, local::LOGS_CAP);
+        tracing::debug!(?pruned, "logs of attempts");
+    });
 }
