@@ -94,7 +94,7 @@ impl LocalSetup {
     /// The system does not tell where this program is.
     pub fn new(name: Name, state: PathBuf, journal: PathBuf, tuning: Tuning) -> io::Result<Self> {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        let of_tests = [kill_point::KILL_AT, kill_point::TESTING].map(OsString::from);
+        let of_tests = [kill_point::KILL_AT, kill_point::KILL_ONCE, kill_point::TESTING].map(OsString::from);
         let shim_environment = of_tests
             .into_iter()
             .filter_map(|name| environment.get(&name).cloned().map(|value| (name, value)))
