@@ -494,7 +494,7 @@ fn any_key() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Case S12: any keys, any refreshes, any size: nothing panics, and what is sent is never without its dialog.
     #[test]

@@ -265,7 +265,7 @@ pub fn key_of(id: Id, place: Place) -> &'static str {
 pub struct HelpRow {
     /// The keys, as they are written: `p`, `ctrl-r`.
     pub keys: String,
-    /// What they do, in one sentence.
+    /// What they do.
     pub verb: String,
     /// Why they do nothing here and now; `None` when they work.
     pub why_not: Option<String>,
@@ -278,7 +278,7 @@ pub struct PaletteRow {
     pub name: String,
     /// Its keys, empty if it has none.
     pub keys: String,
-    /// What it does, in one sentence.
+    /// What it does.
     pub verb: String,
     /// Why it does nothing here and now.
     pub why_not: Option<String>,
@@ -289,7 +289,7 @@ pub struct PaletteRow {
 pub struct Hints {
     /// The keys row: keys and verb, the most important first; `: command` and `? help` are last and stay longest.
     pub keys: Vec<(String, String)>,
-    /// Help of the place below the help layer, what works first. Only filled while help is open.
+    /// All keys of this place (of the one below, while help is open), those that work first.
     pub help: Vec<HelpRow>,
     /// The palette's rows for the text typed so far, best first. Only filled while the palette is open.
     pub palette: Vec<PaletteRow>,
@@ -301,19 +301,18 @@ const KEYS_ROW: usize = 11;
 /// Makes the hints for what the operator sees.
 pub fn hints(app: &App, feed: &Feed) -> Hints {
     let place = Place::of(app);
+    let about = match place {
+        Place::Help => Place::below(app),
+        place => place,
+    };
     let mut hints = Hints {
         keys: keys_row(app, feed, place),
-        ..Hints::default()
+        help: help(app, feed, about),
+        palette: Vec::new(),
     };
-    match app.layers.last() {
-        Some(Layer::Help(_)) => hints.help = help(app, feed, Place::below(app)),
-        Some(Layer::Palette(text, _)) => {
-            hints.palette = super::update::palette::rows(app, feed, text)
-                .into_iter()
-                .map(|row| row.shown)
-                .collect();
-        }
-        _ => {}
+    if let Some(Layer::Palette(text, _)) = app.layers.last() {
+        let rows = super::update::palette::rows(app, feed, text).into_iter();
+        hints.palette = rows.map(|row| row.shown).collect();
     }
     hints
 }
