@@ -160,6 +160,12 @@ fn tell_pause(machine: &mut Machine, backfill: &Backfill, now: Time) {
     );
 }
 
+/// Whether the confirmation of the pause that stands was told.
+pub(super) fn is_pause_told(machine: &Machine, feed: &Feed) -> bool {
+    let pause = select::shown(&machine.app, feed).and_then(|b| b.pause.as_ref());
+    pause.is_some_and(|p| p.applied.is_some() && machine.told_pause == Some(p.mark.at))
+}
+
 /// A recorded command can still make no sense where it stands in the order of things: its author is told.
 pub(super) fn look_for_refusals(machine: &mut Machine, feed: &Feed, now: Time) {
     let (folded, open) = std::mem::take(&mut machine.recorded)
