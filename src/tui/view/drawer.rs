@@ -111,7 +111,7 @@ impl Drawer<'_> {
         let facts = self.facts();
         let log_least = 2;
         let airy = room >= facts.len() as u16 + attempts + log_least + 5;
-        let with_facts = room >= facts.len() as u16 + attempts + log_least + 1;
+        let with_facts = room > facts.len() as u16 + attempts + log_least;
         let air = u16::from(airy);
         if with_facts {
             y += air;

@@ -179,7 +179,7 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
 
 /// The chip of the STATE slot, with a blank on both sides where there is room.
 pub(super) fn chip<'a>(scene: &Scene<'_>, word: &StateWord, room: u16) -> Vec<Piece<'a>> {
-    let text = if columns(&word.long) + 1 <= room {
+    let text = if columns(&word.long) < room {
         &word.long
     } else {
         &word.short

@@ -84,7 +84,8 @@ pub fn draw_on(
     let typed = footer::draw(&mut canvas, clip, &scene);
     let inside = layers(&mut canvas, clip, &scene);
     let calendar = on_calendar.filter(|_| look.level == Level::None && app.layers.is_empty());
-    inside.or(typed).or(calendar)
+    // Where a box was cut, the place of its input may be gone.
+    inside.or(typed).or(calendar).filter(|at| clip.contains(*at))
 }
 
 /// Under 40x10: the state, the counts, and that there is more to see.
@@ -257,7 +258,6 @@ fn narrow_band(
         .min(calendar.years() as u16);
     let mut drawn = if years {
         let grid = Rect {
-            width: 62,
             height: room,
             ..inner
         };

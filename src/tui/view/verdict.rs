@@ -43,13 +43,13 @@ pub fn was_it_us(
     paused: Time,
     say: impl Fn(Time) -> String,
 ) -> Verdict {
-    let since = signal.samples.iter().filter_map(|(at, v)| v.map(|v| (*at, v)));
+    let mut since = signal.samples.iter().filter_map(|(at, v)| v.map(|v| (*at, v)));
     // The peak after the pause, or shortly before it.
     let peak = since
         .clone()
         .filter(|(at, _)| *at >= paused - TimeDelta::minutes(2))
         .max_by(|a, b| a.1.total_cmp(&b.1));
-    let newest = since.last();
+    let newest = since.next_back();
     let early = |evidence: String| Verdict {
         answer: "Too early.",
         evidence,
