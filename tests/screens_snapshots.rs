@@ -1,6 +1,7 @@
 //! Snapshots of every screen at 80x24, 120x40, 200x60 and 60x20: as text without colours and with the ASCII set, and
 //! with full colours and signs together with a map of the styles. Review changes with `cargo insta review`, or set
 //! `INSTA_UPDATE=always`.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test may.
 
 mod night;
 

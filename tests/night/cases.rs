@@ -275,6 +275,14 @@ pub fn with(name: &'static str, layers: Vec<Layer>) -> Case {
     case
 }
 
+/// The lag panel, opened.
+pub fn lag_page() -> Case {
+    let mut case = paused_by_signal();
+    case.name = "lag-page";
+    case.app.layers = vec![Layer::Drawer];
+    case
+}
+
 pub fn range() -> Case {
     let mut case = running();
     case.name = "range";
@@ -329,5 +337,6 @@ pub fn all() -> Vec<Case> {
         with("reason", vec![Layer::Reason("incident 4711".to_owned())]),
         with("drawer", vec![Layer::Drawer]),
         with("log", vec![Layer::Drawer, Layer::Log(0)]),
+        lag_page(),
     ]
 }

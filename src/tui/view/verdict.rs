@@ -295,7 +295,8 @@ fn resume_limit(scene: &Scene<'_>, backfill: &Backfill) -> u32 {
 
 fn still_running(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, backfill: &Backfill) {
     let look = scene.look;
-    if area.height == 0 {
+    // A title without a row under it would only be noise.
+    if area.height < 2 {
         return;
     }
     let active: Vec<_> = backfill.active().collect();
