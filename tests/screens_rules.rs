@@ -44,9 +44,10 @@ fn row(buf: &Buffer, y: u16) -> String {
 /// Case B11: only signs that are one column wide in every locale, no solid box drawing, and ASCII is ASCII.
 #[test]
 fn every_sign_on_every_screen_is_safe() {
+    let all = cases::all();
     for set in [GlyphSet::Full, GlyphSet::Narrow, GlyphSet::Ascii] {
         let look = look("dark", Level::True, set);
-        for case in cases::all() {
+        for case in &all {
             for size in SIZES {
                 let drawn = text(&screen(size, &case.feed, &case.app, &look, case.now));
                 for c in drawn.chars().filter(|c| *c != '\n') {
@@ -189,13 +190,13 @@ fn every_word_on_screen_has_contrast() {
         ratatui::style::Color::Rgb(r, g, b) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b),
         other => panic!("{other:?}"),
     };
+    let all = cases::all();
     for theme in Theme::NAMES {
         let look = look(theme, Level::True, GlyphSet::Full);
-        for case in cases::all() {
-            let base = cases::all().into_iter().find(|c| c.name == case.name).unwrap();
-            let buf = screen((120, 40), &base.feed, &base.app, &look, base.now);
+        for case in &all {
+            let buf = screen((120, 40), &case.feed, &case.app, &look, case.now);
             // Behind a dialog everything is dimmed on purpose.
-            if base.app.layers.iter().any(|l| {
+            if case.app.layers.iter().any(|l| {
                 !matches!(
                     l,
                     Layer::Drawer | Layer::Log(_) | Layer::Date(_) | Layer::Filter(_) | Layer::Reason(_)
@@ -320,6 +321,39 @@ fn a_plan_dialog_names_what_it_would_do_and_focuses_cancel() {
             .collect();
         assert!(focus.contains("Cancel"), "{focus} at {size:?}");
     }
+}
+
+/// Case B05: a preview names the zone of its dates.
+#[test]
+fn a_plan_dialog_names_the_zone_of_its_dates() {
+    let case = cases::with("plan", vec![cases::dialog(2, 2, None)]);
+    let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    assert!(drawn.contains("dates of Europe/Berlin"), "{drawn}");
+}
+
+/// Read-only is said with where it comes from, and no name of a host hides the order's own.
+#[test]
+fn read_only_stands_left_of_the_owner() {
+    let case = cases::read_only();
+    let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
+    let top = row(&buf, 0);
+    assert!(top.starts_with(" orders-rebuild  PROD"), "{top}");
+    assert!(top.contains("READ-ONLY   scheduler-0.backfills"), "{top}");
+    assert!(row(&buf, 38).contains("held 14 days; z undoes it"));
+    let wide = screen((200, 60), &case.feed, &case.app, &dark(), case.now);
+    assert!(
+        row(&wide, 0).contains("READ-ONLY by BACKFILL_READ_ONLY"),
+        "{}",
+        row(&wide, 0)
+    );
+    let gone = screen(
+        (120, 40),
+        &case.feed,
+        &case.app,
+        &dark(),
+        case.now + TimeDelta::seconds(9),
+    );
+    assert!(!row(&gone, 38).contains("undoes"), "a toast lasts ten seconds");
 }
 
 /// Case S17: the key that opened a dialog is never offered in it.

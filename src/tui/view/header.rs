@@ -165,7 +165,9 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
             epoch,
             age: renewed,
         } => {
-            pieces.push(p(holder.as_str(), look.ink(Token::Text)));
+            // A long host name must not push the order's own name away.
+            let holder = fit(holder, 28, look.glyphs.cut_off);
+            pieces.push(p(holder, look.ink(Token::Text)));
             let more = if wide {
                 format!(" holds the lease {}, epoch {epoch}", age(delta(*renewed)))
             } else {

@@ -147,11 +147,8 @@ fn row(
     let speed = match &trend {
         Some(trend) => {
             let sign = if trend.slope < 0.0 { "-" } else { "+" };
-            let token = if trend.slope < 0.0 { Token::Ok } else { Token::Warn };
-            p(
-                format!("{sign}{}", slope(trend.slope, signal.unit)),
-                look.ink(token),
-            )
+            // Text on the selected row: hues have no contrast to spare on it.
+            p(format!("{sign}{}", slope(trend.slope, signal.unit)), text)
         }
         None => p("flat", look.ink(Token::Muted)),
     };
