@@ -38,7 +38,7 @@ pub(super) fn arrange(busy: &[bool], home: usize, rows: u16) -> Vec<Row> {
         let (after, before) = (fits(Some(to)), fits(from.checked_sub(1)));
         // Both sides grow alike, so that the cursor's year stays near the middle.
         let take_after = match (after, before) {
-            (Some(_), Some(_)) => to - home <= home - from,
+            (Some(_), Some(_)) => to - home - 1 <= home - from,
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (None, None) => break,
