@@ -1,1 +1,99 @@
-//! cli
+//! Floor 5: the non-interactive commands, their wiring and their exit codes.
+
+pub mod args;
+pub mod check;
+pub mod command;
+pub mod context;
+pub mod logging;
+pub mod logs;
+pub mod plan;
+pub mod progress;
+pub mod run;
+pub mod status;
+pub mod tell;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use context::{Context, Done, Exit};
+use std::process::ExitCode;
+
+/// Reads the command line, does what it says, and gives the exit code.
+pub fn main() -> ExitCode {
+    match dispatch(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Exit { code, message }) => {
+            if !message.is_empty() {
+                eprintln!("backfill: {message}");
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Done {
+    let global = cli.global;
+    let Some(command) = cli.command else {
+        return super::tui::open(&global);
+    };
+    let writing = || Context::writing(&global);
+    match command {
+        Command::Demo(demo) => super::demo::run(&global, demo),
+        Command::Check => check::check(&global),
+        Command::Plan { name, all } => plan::plan(&global, &name, all),
+        Command::Run {
+            name,
+            detached,
+            while_pid,
+            again,
+            log,
+        } => {
+            let how = run::How {
+                detached,
+                while_pid,
+                again,
+            };
+            run::run(&global, name.as_deref(), how, log.as_deref())
+        }
+        Command::Status { name } => status::status(&Context::open(&global)?, name.as_deref()),
+        Command::Pause {
+            name,
+            duration,
+            reason,
+        } => command::pause(&mut writing()?, &name, duration, reason),
+        Command::Resume { name, reason } => command::resume(&mut writing()?, &name, reason),
+        Command::Throttle { name, to } => command::throttle(&mut writing()?, &name, to),
+        Command::Rerun {
+            name,
+            days,
+            failed,
+            consent,
+        } => command::rerun(&mut writing()?, &name, &days, failed, consent),
+        Command::Hold(days) => command::hold(&mut writing()?, days),
+        Command::Release(days) => command::release(&mut writing()?, days),
+        Command::Skip(days) => command::skip(&mut writing()?, days),
+        Command::StopRuns(days) => command::stop_runs(&mut writing()?, days),
+        Command::Cancel { name, consent } => command::cancel(&mut writing()?, &name, consent),
+        Command::Amend { name, consent } => command::amend(&mut writing()?, &name, consent),
+        Command::Resolve {
+            name,
+            date,
+            verdict,
+            reason,
+        } => command::resolve(&mut writing()?, &name, &date, verdict, reason),
+        Command::Acknowledge { name, reason } => command::acknowledge(&mut writing()?, &name, reason),
+        Command::CloseBreaker { name, reason } => command::close_breaker(&mut writing()?, &name, reason),
+        Command::Stop { reason } => command::stop(&mut writing()?, reason),
+        Command::Why { name, date } => status::why_of(&Context::open(&global)?, &name, &date),
+        Command::Logs {
+            name,
+            date,
+            attempt,
+            follow,
+        } => logs::logs(&Context::open(&global)?, &name, &date, attempt, follow),
+        Command::Events { name, last } => status::events(&Context::open(&global)?, &name, last),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "backfill", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}

@@ -1,10 +1,38 @@
 //! Floor 1: `config.toml` into checked domain values; secrets; the places of files.
+//!
+//! The file is read, never written (case S31). One pass finds everything that is wrong with it, each fault with its
+//! line and column, what was found, what was expected and how to mend it (case S29). `end` may lie in the future:
+//! there is no clock here, `plan::edge` leaves unfinished days out.
 
+mod actor;
+mod backfills;
+mod days;
+mod diff;
+mod parse;
+mod places;
+mod problem;
+mod profiles;
+mod read;
 pub mod secret;
+mod secret_source;
+mod sections;
+mod signals;
+mod template;
+mod tuning;
+mod values;
+
+pub use actor::actor;
+pub use diff::{drift, spec_hash};
+pub use places::{NotFound, Places, Searched, find, state_dir};
+pub use problem::{ConfigErrors, Position, Problem, nearest};
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
 use secret::SecretSource;
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// A whole, checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +51,34 @@ pub struct Config {
     pub tuning: Tuning,
     /// The screen.
     pub screen: ScreenConfig,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; a file that is missing or cannot be read included.
+    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+        parse::load(path)
+    }
+
+    /// Checks a text as if it stood in the file at `path`, whose folder is where relative paths start.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigErrors> {
+        parse::parse(text, path)
+    }
+
+    /// What `new` changes, in lines for people and without secrets: `signals.orders.soft 50000 to 60000`. Empty: nothing.
+    pub fn diff(&self, new: &Self) -> Vec<String> {
+        diff::configs(self, new)
+    }
+
+    /// Where the files of this configuration's journal are.
+    pub fn places(&self) -> Places {
+        Places::of(&self.journal.path)
+    }
 }
 
 /// One executor.
@@ -142,3 +198,6 @@ pub struct ScreenConfig {
     /// `full`, `narrow`, `ascii`.
     pub glyphs: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,8 +135,9 @@ impl fmt::Display for BackfillId {
 text_serde!(BackfillId);
 
 /// The civil start of a chunk in the backfill's zone: a day (`2023-11-24`), or an hour with its UTC offset
-/// (`2023-11-24T05+0100`), because in autumn one local hour happens twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// (`2023-11-24T05+0100`), because in autumn one local hour happens twice. The order of ids is not the order of time:
+/// that is the order of a backfill's chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkId {
     /// The civil date on which the chunk starts.
     pub date: NaiveDate,
@@ -214,7 +215,7 @@ impl FromStr for ChunkId {
 text_serde!(ChunkId);
 
 /// One try at a chunk: `BACKFILL_ID/CHUNK/N`. Made by us before anything is sent; it travels to the executor.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttemptId {
     /// The backfill that the attempt belongs to.
     pub backfill: BackfillId,

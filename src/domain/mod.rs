@@ -7,6 +7,7 @@ pub mod calendar;
 pub mod event;
 pub mod failure;
 pub mod fold;
+pub mod human;
 pub mod ids;
 pub mod spec;
 pub mod state;

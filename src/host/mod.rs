@@ -2,7 +2,11 @@
 //! `/proc`; everything in it has a portable answer, so that the rest compiles on macOS.
 
 mod clock;
+pub mod kill_point;
 mod process;
 
 pub use clock::{BootInstant, boot_id, boot_now, host_name};
-pub use process::{ProcessStamp, group_members, memory_of, process_stamp};
+pub use process::{
+    ProcessStamp, descendants, group_members, marked, memory_of, memory_of_processes, own_binary,
+    own_control_group, process_stamp,
+};

@@ -1,5 +1,18 @@
 //! Floor 2.5: what adapters share when they talk to the outside.
+//!
+//! [`http::Endpoint`] is the one way out over HTTP: deadlines, a cap on every body, credentials fetched per request,
+//! and every failure as an [`AdapterError`] with a cause and the other side's own words, without secrets.
 
+mod classify;
+mod client;
+mod credentials;
 pub mod error;
+pub mod http;
+mod message;
+pub mod proxy;
+mod tls;
+mod words;
 
 pub use error::{AdapterError, Cause};
+pub use http::{Endpoint, EndpointSettings, Surroundings};
+pub use message::{Answer, Request};

@@ -1,4 +1,18 @@
 //! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
 
+pub mod breaker;
+pub mod consent;
+pub mod decide;
+pub mod edge;
+pub mod eta;
+pub mod overlap;
 pub mod preview;
+pub mod retry;
+pub mod select;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod throttle;
 pub mod why;
+
+#[cfg(test)]
+mod life_tests;

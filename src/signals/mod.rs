@@ -3,9 +3,16 @@
 //! A reading is a valid number with the time of its measurement, or *no sample* with the reason. Nothing is ever
 //! replaced by zero, by the last value, or by a guess.
 
-use crate::net::AdapterError;
+pub mod prometheus;
+pub mod validity;
+
+use crate::{
+    config::{SignalConfig, SourceConfig},
+    domain::ids::Name,
+    net::AdapterError,
+};
 use async_trait::async_trait;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// One answer of a lag source.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,4 +53,14 @@ pub enum NoSample {
 pub trait LagSource: Send + Sync {
     /// Asks once. Always ends within its own deadline.
     async fn read(&self) -> Reading;
+}
+
+/// Makes the source of a configured signal. Nothing is connected yet.
+///
+/// # Errors
+/// A url, header or proxy that cannot be used.
+pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, AdapterError> {
+    match &config.source {
+        SourceConfig::Prometheus(source) => Ok(Arc::new(prometheus::Prometheus::new(name.as_str(), source)?)),
+    }
 }

@@ -1,1 +1,18 @@
-//! supervisor
+//! Floor 4: the supervisor, the only hand. It holds the journal's lease, journals an intent before it acts, and acts
+//! idempotently: a crash at any instruction loses nothing and doubles nothing.
+
+pub mod core;
+pub mod driver;
+pub mod gate;
+pub mod glance;
+pub mod kill_point;
+pub mod limits;
+pub mod poll;
+pub mod record;
+pub mod reload;
+pub mod run;
+mod tick;
+pub mod wiring;
+
+#[cfg(test)]
+mod core_tests;

@@ -1,8 +1,20 @@
 //! Floor 5: the screen. It follows the journal and speaks to it; it never supervises.
 
+pub mod action;
+pub mod driver;
+pub mod effect;
+pub mod feeder;
 pub mod glyphs;
+pub mod keymap;
 pub mod model;
+pub mod msg;
+mod open;
 pub mod picture;
+pub mod sources;
+pub mod terminal;
 pub mod theme;
+pub mod update;
 pub mod view;
 pub(crate) mod widgets;
+
+pub use open::{demo, open};

@@ -1,6 +1,7 @@
 //! What a frame is drawn from: the [`Feed`] (what is known about the world, with its ages) and the [`App`] (what
 //! this operator looks at). Both are plain values; drawing is a pure function of them, the theme and the area.
 
+pub use crate::plan::preview::Ask;
 use crate::{
     config::Unit,
     domain::{
@@ -137,29 +138,6 @@ pub struct PlanDialog {
     pub phrase: Option<(String, String)>,
     /// An action is under way or has ended: one line.
     pub outcome: Option<String>,
-}
-
-/// What a dialog is about.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ask {
-    /// Re-run days; `true`: only those that failed or were cancelled.
-    Rerun(Vec<ChunkId>, bool),
-    /// Skip days.
-    Skip(Vec<ChunkId>),
-    /// Stop running attempts.
-    Stop(Vec<ChunkId>),
-    /// End the human pause.
-    Resume,
-    /// Raise or free the cap.
-    Cap(Option<u32>),
-    /// Override the controller.
-    Force(u32, Duration),
-    /// End the whole order.
-    Cancel,
-    /// Stop supervising.
-    StopSupervising,
-    /// Start a detached supervisor.
-    StartSupervising,
 }
 
 /// Layers above the home screen, the top one last.

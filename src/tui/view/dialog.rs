@@ -501,7 +501,7 @@ fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a
 
 fn acts_on_chunks(dialog: &PlanDialog) -> bool {
     use crate::tui::model::Ask;
-    matches!(dialog.ask, Ask::Rerun(..) | Ask::Skip(_) | Ask::Stop(_))
+    matches!(dialog.ask, Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_))
 }
 
 /// The verb of the acting key, with the count again.
@@ -511,6 +511,7 @@ fn act(dialog: &PlanDialog, unit: &str) -> String {
     match &dialog.ask {
         Ask::Rerun(..) => format!("run {n}"),
         Ask::Skip(_) => format!("skip {n}"),
+        Ask::Release(_) => format!("release {n}"),
         Ask::Stop(_) => format!("stop {n}"),
         Ask::Resume => "resume".to_owned(),
         Ask::Cap(Some(cap)) => format!("cap at {cap}"),

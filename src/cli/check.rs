@@ -1,0 +1,197 @@
+//! `check`: reads the configuration, reaches every endpoint, and says what is wrong and how to mend it.
+
+use super::{
+    args::Global,
+    context::{self, Done, Exit, print},
+};
+use crate::{
+    config::{Config, SourceConfig},
+    domain::{human, spec::Spec},
+    executor::local,
+    journal::{Journal, Options, free_bytes},
+    signals::{self, Reading},
+};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+#[derive(Serialize)]
+struct Finding {
+    what: String,
+    ok: bool,
+    says: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    mend: String,
+}
+
+impl Finding {
+    fn ok(what: impl Into<String>, says: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            ok: true,
+            says: says.into(),
+            mend: String::new(),
+        }
+    }
+
+    fn bad(what: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            ok: false,
+            says: says.into(),
+            mend: mend.into(),
+        }
+    }
+}
+
+/// The command. Exit code 0 if all is well, else 2.
+pub fn check(global: &Global) -> Done {
+    let config = context::config(global)?;
+    let mut findings = vec![
+        Finding::ok("config", config.path.display().to_string()),
+        journal(&config),
+    ];
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    findings.extend(runtime.block_on(signals_of(&config)));
+    for backfill in config.backfills.values() {
+        findings.push(command(&backfill.spec));
+        findings.push(template(&backfill.spec));
+        findings.extend(secrets(&config, &backfill.spec));
+    }
+    let bad = findings.iter().filter(|f| !f.ok).count();
+    print(
+        global.json,
+        &serde_json::json!({ "ok": bad == 0, "findings": findings }),
+        || words(&findings),
+    )?;
+    if bad == 0 { Ok(()) } else { Err(Exit::code(2)) }
+}
+
+fn words(findings: &[Finding]) -> String {
+    let lines = findings.iter().map(|f| {
+        let word = if f.ok { "ok  " } else { "BAD " };
+        let mend = if f.mend.is_empty() {
+            String::new()
+        } else {
+            format!("\n         {}", f.mend)
+        };
+        format!("{word} {}: {}{mend}", f.what, f.says)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn journal(config: &Config) -> Finding {
+    let path = &config.journal.path;
+    match Journal::open(
+        path,
+        Options {
+            group: config.journal.group.clone(),
+        },
+    ) {
+        Err(error) => Finding::bad(
+            "journal",
+            error.to_string(),
+            "set [journal] path to a file on a local disk",
+        ),
+        Ok(_) => match free_bytes(path) {
+            Ok(free) if free < config.tuning.disk_low => Finding::bad(
+                "journal",
+                format!("{} free beside {}", human::bytes(free), path.display()),
+                "make room: below the floor nothing starts",
+            ),
+            _ => Finding::ok("journal", path.display().to_string()),
+        },
+    }
+}
+
+async fn signals_of(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, signal) in &config.signals {
+        let what = format!("signal {name}");
+        let SourceConfig::Prometheus(source) = &signal.source;
+        let reading = match signals::build(name, signal) {
+            Ok(reader) => reader.read().await,
+            Err(error) => Reading::Failed(error),
+        };
+        findings.push(match reading {
+            Reading::Value { value, age, skew_ms } => {
+                let skew = skew_ms
+                    .filter(|s| s.abs() > 5000)
+                    .map_or(String::new(), |s| format!("; its clock is {} s off", s / 1000));
+                Finding::ok(what, format!("{value}, {} old{skew}", human::age(age)))
+            }
+            Reading::NoSample { why, .. } => Finding::bad(
+                what,
+                format!("no sample: {why}"),
+                format!("try the query in Prometheus itself: {}", source.query),
+            ),
+            Reading::Failed(error) => Finding::bad(
+                what,
+                error.to_string(),
+                format!("look at url in [signals.{name}], and whether it answers from this host"),
+            ),
+        });
+    }
+    findings
+}
+
+/// Whether the command's program is there and can be run.
+fn command(spec: &Spec) -> Finding {
+    let what = format!("backfill {}", spec.name);
+    let Some(program) = spec.command.first() else {
+        return Finding::bad(what, "no command", "give command = [\"./job.sh\", \"{{ ds }}\"]");
+    };
+    if program.contains("{{") {
+        return Finding::ok(what, "its program depends on the chunk");
+    }
+    match resolve(program, Path::new(&spec.cwd)) {
+        Some(path) => Finding::ok(what, format!("runs {}", path.display())),
+        None => Finding::bad(
+            what,
+            format!("cannot run {program} in {}", spec.cwd),
+            "check that the file is there and executable (chmod +x), or that PATH holds it",
+        ),
+    }
+}
+
+fn resolve(program: &str, cwd: &Path) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(cwd.join(program)).filter(|p| executable(p));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|p| executable(p))
+}
+
+fn executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn template(spec: &Spec) -> Finding {
+    let what = format!("command of {}", spec.name);
+    match local::template::check(spec) {
+        Ok(()) => Finding::ok(what, "its templates can be filled in"),
+        Err(error) => Finding::bad(
+            what,
+            error,
+            "see config.toml.example for the names that templates know",
+        ),
+    }
+}
+
+fn secrets(config: &Config, spec: &Spec) -> Vec<Finding> {
+    let Some(backfill) = config.backfills.get(&spec.name) else {
+        return Vec::new();
+    };
+    let resolve = |(name, source): (&String, &crate::config::secret::SecretSource)| {
+        let what = format!("secret {name} of {}", spec.name);
+        match source.resolve() {
+            Ok(_) => Finding::ok(what, "can be read"),
+            Err(error) => Finding::bad(what, error.to_string(), "make it readable for this user"),
+        }
+    };
+    backfill.secrets.iter().map(resolve).collect()
+}

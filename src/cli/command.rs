@@ -1,0 +1,523 @@
+//! Commands that append one event: each says what was recorded, and whether the supervisor has confirmed it.
+
+use super::{
+    args::{Consent, Days, Reason, ThrottleTo, VerdictArg},
+    context::{Context, Done, Exit, find, line},
+};
+use crate::{
+    config,
+    domain::{
+        event::{Force, Payload},
+        human,
+        ids::{AttemptId, BackfillId},
+        state::{Backfill, State},
+    },
+    plan::{
+        consent,
+        preview::{self, Ask, Preview},
+        select,
+    },
+};
+use chrono::Utc;
+use serde::Serialize;
+use std::{
+    io::{BufRead, IsTerminal, Write},
+    time::{Duration, Instant},
+};
+
+/// How long `pause` and `cancel` wait for the supervisor's word.
+const CONFIRM: Duration = Duration::from_secs(5);
+/// Longest force.
+const FORCE_MAX: Duration = Duration::from_secs(4 * 3600);
+
+#[derive(Serialize)]
+struct Recorded<'a> {
+    backfill: &'a str,
+    seq: u64,
+    recorded: bool,
+    supervised: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<Vec<AttemptId>>,
+    message: String,
+}
+
+fn nobody(ctx: &Context) -> &'static str {
+    if ctx.supervised() {
+        ""
+    } else {
+        "; nobody supervises now, it holds from the next `backfill run` on"
+    }
+}
+
+/// Appends a command about a whole backfill and prints what was recorded.
+fn simple(ctx: &mut Context, name: &str, payload: Payload, reason: Reason, said: &str) -> Done {
+    let state = ctx.state()?;
+    let id = find(&state, &ctx.config, name)?.id.clone();
+    let event = ctx.event(Some(&id), payload, reason.reason);
+    let (seq, _) = ctx.send(None, event)?;
+    let message = format!("{said}{}", nobody(ctx));
+    let supervised = ctx.supervised();
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
+    ctx.print(&told, || told.message.clone())
+}
+
+/// `pause NAME`.
+pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: Reason) -> Done {
+    let until = duration.map(|d| Utc::now() + chrono::Duration::from_std(d).unwrap_or_default());
+    let state = ctx.state()?;
+    let id = find(&state, &ctx.config, name)?.id.clone();
+    let event = ctx.event(Some(&id), Payload::Paused { until }, reason.reason);
+    let (seq, _) = ctx.send(None, event)?;
+    confirm(ctx, &id, seq, "paused", |b| match &b.pause {
+        Some(pause) => pause.applied.clone(),
+        // It ended by itself, or somebody resumed, meanwhile.
+        None => Some(Vec::new()),
+    })
+}
+
+/// `cancel NAME`.
+pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
+    let (state, id, preview) = ask(ctx, name, &Ask::Cancel)?;
+    if !consent_given(ctx, &preview, &consent)? {
+        return Ok(());
+    }
+    let event = ctx.event(Some(&id), Payload::CancelRequested {}, consent.reason);
+    drop(state);
+    let (seq, _) = ctx.send(None, event)?;
+    confirm(ctx, &id, seq, "cancelled", |b| {
+        if b.cancel.is_some() {
+            b.cancel_applied.clone()
+        } else {
+            Some(Vec::new())
+        }
+    })
+}
+
+/// Waits for the supervisor's confirmation and prints what was under way.
+fn confirm(
+    ctx: &Context,
+    id: &BackfillId,
+    seq: u64,
+    verb: &str,
+    applied: impl Fn(&Backfill) -> Option<Vec<AttemptId>>,
+) -> Done {
+    let began = Instant::now();
+    let mut supervised = ctx.supervised();
+    let mut in_flight = None;
+    while supervised && in_flight.is_none() && began.elapsed() < CONFIRM {
+        std::thread::sleep(Duration::from_millis(50));
+        in_flight = ctx.state()?.backfills.get(id).and_then(&applied);
+        supervised = ctx.supervised();
+    }
+    let message = match &in_flight {
+        Some(ids) if ids.is_empty() => format!("{verb}; nothing was under way"),
+        Some(ids) => {
+            let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            format!(
+                "{verb}; {} already under way: {list}",
+                human::counted(ids.len() as u64, "start")
+            )
+        }
+        None if supervised => "recorded; not yet confirmed by the supervisor".to_owned(),
+        None => format!("recorded{}", nobody(ctx)),
+    };
+    let confirmed = Some(in_flight.is_some());
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed,
+        in_flight,
+        message,
+    };
+    ctx.print(&told, || told.message.clone())
+}
+
+/// `resume NAME`.
+pub fn resume(ctx: &mut Context, name: &str, reason: Reason) -> Done {
+    simple(ctx, name, Payload::Resumed {}, reason, "resumed")
+}
+
+/// `acknowledge NAME`.
+pub fn acknowledge(ctx: &mut Context, name: &str, reason: Reason) -> Done {
+    simple(ctx, name, Payload::LatchAcknowledged {}, reason, "acknowledged")
+}
+
+/// `close-breaker NAME`.
+pub fn close_breaker(ctx: &mut Context, name: &str, reason: Reason) -> Done {
+    simple(ctx, name, Payload::BreakerReset {}, reason, "breaker closed")
+}
+
+/// `throttle NAME ..`.
+pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
+    match to {
+        ThrottleTo::Cap { n: 0, .. } => Err(Exit::usage("a cap of 0 is a pause: backfill pause NAME")),
+        ThrottleTo::Cap { n, reason } => simple(
+            ctx,
+            name,
+            Payload::CapSet { cap: Some(n) },
+            reason,
+            &format!("capped at {n}"),
+        ),
+        ThrottleTo::Force { duration, .. } if duration > FORCE_MAX || duration.is_zero() => {
+            Err(Exit::usage("a force lasts at most 4h: --for 30m"))
+        }
+        ThrottleTo::Force { n, duration, reason } => {
+            let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
+            let said = format!(
+                "forced to {n} for {}; never while a signal is past hard or blind",
+                human::duration(duration)
+            );
+            simple(
+                ctx,
+                name,
+                Payload::Forced {
+                    force: Some(Force { limit: n, until }),
+                },
+                reason,
+                &said,
+            )
+        }
+        ThrottleTo::Auto { reason } => {
+            let state = ctx.state()?;
+            let id = find(&state, &ctx.config, name)?.id.clone();
+            let uncap = ctx.event(Some(&id), Payload::CapSet { cap: None }, reason.reason.clone());
+            ctx.send(None, uncap)?;
+            simple(
+                ctx,
+                name,
+                Payload::Forced { force: None },
+                reason,
+                "the throttle alone sets the limit",
+            )
+        }
+    }
+}
+
+/// `rerun NAME DATE.. [--failed]`.
+pub fn rerun(ctx: &mut Context, name: &str, days: &[String], failed: bool, consent: Consent) -> Done {
+    on_days(ctx, name, days, consent, |chunks| Ask::Rerun(chunks, failed))
+}
+
+/// `skip NAME DATE..`.
+pub fn skip(ctx: &mut Context, days: Days) -> Done {
+    on_days(ctx, &days.name, &days.days, days.consent, Ask::Skip)
+}
+
+/// `stop-runs NAME DATE..`.
+pub fn stop_runs(ctx: &mut Context, days: Days) -> Done {
+    on_days(ctx, &days.name, &days.days, days.consent, Ask::Stop)
+}
+
+/// `hold NAME DATE..`: only reduces work, so it is not asked for.
+pub fn hold(ctx: &mut Context, days: Days) -> Done {
+    mark(ctx, days, |chunks| Payload::HoldPlaced { chunks }, "held")
+}
+
+/// `release NAME DATE..`.
+pub fn release(ctx: &mut Context, days: Days) -> Done {
+    mark(ctx, days, |chunks| Payload::HoldReleased { chunks }, "released")
+}
+
+fn mark(
+    ctx: &mut Context,
+    days: Days,
+    payload: impl FnOnce(Vec<crate::domain::ids::ChunkId>) -> Payload,
+    verb: &str,
+) -> Done {
+    let state = ctx.state()?;
+    let backfill = find(&state, &ctx.config, &days.name)?;
+    let chunks = select::all(backfill, &days.days).map_err(Exit::usage)?;
+    let (id, n) = (backfill.id.clone(), chunks.len());
+    if days.consent.dry_run {
+        return line(&format!(
+            "would act on {}; nothing was changed",
+            human::counted(n as u64, "chunk")
+        ));
+    }
+    let before = state
+        .backfills
+        .get(&id)
+        .map(|b| b.chunks.iter().map(|c| c.state).collect::<Vec<_>>());
+    let event = ctx.event(Some(&id), payload(chunks), days.consent.reason);
+    let (seq, after) = ctx.send(None, event)?;
+    let changed = match (before, after.backfills.get(&id)) {
+        (Some(before), Some(after)) => after
+            .chunks
+            .iter()
+            .zip(before)
+            .filter(|(c, old)| c.state != *old)
+            .count(),
+        _ => n,
+    };
+    let message = format!(
+        "{verb} {} of {n}{}",
+        human::counted(changed as u64, "chunk"),
+        nobody(ctx)
+    );
+    let supervised = ctx.supervised();
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
+    ctx.print(&told, || told.message.clone())
+}
+
+fn ask(ctx: &Context, name: &str, ask: &Ask) -> Result<(State, BackfillId, Preview), Exit> {
+    let state = ctx.state()?;
+    let backfill = find(&state, &ctx.config, name)?;
+    let preview = preview::make(backfill, ask, Utc::now());
+    let id = backfill.id.clone();
+    Ok((state, id, preview))
+}
+
+/// A change with a preview: shown, consented to, and appended only if the plan is still the one that was shown.
+fn on_days(
+    ctx: &mut Context,
+    name: &str,
+    days: &[String],
+    consent: Consent,
+    make: impl Fn(Vec<crate::domain::ids::ChunkId>) -> Ask,
+) -> Done {
+    let state = ctx.state()?;
+    let backfill = find(&state, &ctx.config, name)?;
+    let ask = make(select::all(backfill, days).map_err(Exit::usage)?);
+    let id = backfill.id.clone();
+    let preview = preview::make(backfill, &ask, Utc::now());
+    if preview.is_empty(&ask) {
+        let why = preview
+            .will_not
+            .first()
+            .map_or(String::new(), |(day, why)| format!(": {day} is {why}"));
+        return Err(Exit::usage(format!("nothing to do{why}")));
+    }
+    if !consent_given(ctx, &preview, &consent)? {
+        return Ok(());
+    }
+    let seq = append_same_plan(ctx, &id, &ask, &preview, consent.reason)?;
+    let n = preview.will.len();
+    let message = format!(
+        "{} recorded for {}{}",
+        preview.title,
+        human::counted(n as u64, "chunk"),
+        nobody(ctx)
+    );
+    let supervised = ctx.supervised();
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
+    ctx.print(&told, || told.message.clone())
+}
+
+/// Appends with the head that the plan was made at. If others appended meanwhile the plan is made again: the same
+/// digest is appended, another one is not.
+fn append_same_plan(
+    ctx: &mut Context,
+    id: &BackfillId,
+    ask: &Ask,
+    shown: &Preview,
+    reason: Option<String>,
+) -> Result<u64, Exit> {
+    for _ in 0..100 {
+        let state = ctx.state()?;
+        let Some(backfill) = state.backfills.get(id) else {
+            return Err(Exit::usage("the backfill is gone"));
+        };
+        let now = preview::make(backfill, ask, Utc::now());
+        if now.digest != shown.digest {
+            let lines = consent::differences(shown, &now).join("\n  ");
+            return Err(Exit::usage(format!(
+                "the plan changed meanwhile, nothing was done:\n  {lines}\nask again"
+            )));
+        }
+        let payloads = consent::payloads(&state, Some(id), ask, &now, Utc::now()).map_err(Exit::usage)?;
+        let events: Vec<_> = payloads
+            .into_iter()
+            .map(|p| ctx.event(Some(id), p, reason.clone()))
+            .collect();
+        match ctx.journal.append(Some(state.head), None, &events) {
+            Ok(seqs) => {
+                let seq = seqs.first().copied().unwrap_or_default();
+                return match ctx.state()?.refusal(seq) {
+                    Some(why) => Err(Exit::usage(format!("refused: {why}"))),
+                    None => Ok(seq),
+                };
+            }
+            Err(crate::journal::AppendError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Exit::usage(
+        "the journal changes too fast; nothing was done, try again",
+    ))
+}
+
+/// Shows the plan and asks, unless told not to.
+fn consent_given(ctx: &Context, preview: &Preview, consent: &Consent) -> Result<bool, Exit> {
+    if consent.dry_run {
+        ctx.print(preview, || words(preview))?;
+        return Ok(false);
+    }
+    if consent.yes {
+        return Ok(true);
+    }
+    if ctx.json || !std::io::stdin().is_terminal() {
+        return Err(Exit::usage(format!(
+            "{}: add --yes to do it, --dry-run to look",
+            preview.title
+        )));
+    }
+    line(&words(preview))?;
+    write!(std::io::stdout(), "\nGo on? Type yes: ")?;
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    let yes = answer.trim() == "yes";
+    if !yes {
+        line("nothing was done")?;
+    }
+    Ok(yes)
+}
+
+/// A preview in words.
+pub fn words(preview: &Preview) -> String {
+    let mut out = format!("{}\n", preview.title);
+    const SHOWN: usize = 6;
+    for c in preview.will.iter().take(SHOWN) {
+        let last = if c.last.is_empty() {
+            String::new()
+        } else {
+            format!("  {}", c.last)
+        };
+        out.push_str(&format!(
+            "  will run    {}  {}  attempt {}  profile {}{last}\n",
+            c.chunk, c.state, c.attempt, c.profile
+        ));
+    }
+    if preview.will.len() > SHOWN {
+        out.push_str(&format!(
+            "              and {} more\n",
+            preview.will.len() - SHOWN
+        ));
+    }
+    for (day, why) in preview.will_not.iter().take(SHOWN) {
+        out.push_str(&format!("  will not    {day}  {why}\n"));
+    }
+    if preview.will_not.len() > SHOWN {
+        out.push_str(&format!(
+            "              and {} more\n",
+            preview.will_not.len() - SHOWN
+        ));
+    }
+    for (label, value) in &preview.facts {
+        out.push_str(&format!("  {label:<11} {value}\n"));
+    }
+    out.push_str(&format!(
+        "  same as     {}\n  plan        {}",
+        preview.same_as, preview.digest
+    ));
+    out
+}
+
+/// `resolve NAME DATE lost|done|failed --reason ..`.
+pub fn resolve(ctx: &mut Context, name: &str, date: &str, verdict: VerdictArg, reason: String) -> Done {
+    let state = ctx.state()?;
+    let backfill = find(&state, &ctx.config, name)?;
+    let chunks = select::chunks(backfill, date).map_err(Exit::usage)?;
+    let [chunk] = chunks.as_slice() else {
+        return Err(Exit::usage("resolve takes one chunk at a time"));
+    };
+    let payload = Payload::Resolved {
+        chunk: *chunk,
+        verdict: verdict.into(),
+    };
+    simple(
+        ctx,
+        name,
+        payload,
+        Reason { reason: Some(reason) },
+        &format!("{chunk} resolved"),
+    )
+}
+
+/// `stop`.
+pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
+    let event = ctx.event(None, Payload::StopSupervising {}, reason.reason);
+    let (seq, _) = ctx.send(None, event)?;
+    let message = "the supervisor was asked to stop; running attempts go on".to_owned();
+    let told = Recorded {
+        backfill: "",
+        seq,
+        recorded: true,
+        supervised: ctx.supervised(),
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
+    ctx.print(&told, || told.message.clone())
+}
+
+/// `amend NAME`.
+pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
+    let state = ctx.state()?;
+    let backfill = find(&state, &ctx.config, name)?;
+    let Some(configured) = ctx.config.backfills.get(&backfill.spec.name) else {
+        return Err(Exit::usage(format!(
+            "{name} is not in {}",
+            ctx.config.path.display()
+        )));
+    };
+    let drift = config::drift(&backfill.spec, &configured.spec);
+    if drift.is_empty() {
+        return line("the configuration and the started backfill agree; nothing to amend");
+    }
+    let hash = config::spec_hash(&configured.spec);
+    let payload = Payload::Amended {
+        spec: Box::new(configured.spec.clone()),
+        hash,
+    };
+    let mut preview = preview::make(backfill, &Ask::Resume, Utc::now());
+    preview.title = format!("Amend {name}: {}", human::counted(drift.len() as u64, "change"));
+    preview.facts = drift.into_iter().map(|d| ("change", d)).collect();
+    preview.same_as = format!("backfill amend {name}");
+    let (id, head) = (backfill.id.clone(), state.head);
+    if !consent_given(ctx, &preview, &consent)? {
+        return Ok(());
+    }
+    let event = ctx.event(Some(&id), payload, consent.reason);
+    let (seq, _) = ctx.send(Some(head), event)?;
+    let message = format!("{name} amended{}", nobody(ctx));
+    let supervised = ctx.supervised();
+    let told = Recorded {
+        backfill: id.as_str(),
+        seq,
+        recorded: true,
+        supervised,
+        confirmed: None,
+        in_flight: None,
+        message,
+    };
+    ctx.print(&told, || told.message.clone())
+}

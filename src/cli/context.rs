@@ -1,0 +1,216 @@
+//! What every command needs: the configuration, the journal, who acts, and how to print.
+
+use super::args::Global;
+use crate::{
+    config::{self, Config},
+    domain::{
+        event::{Actor, NewEvent, Payload},
+        ids::BackfillId,
+        state::{Backfill, State},
+    },
+    journal::{Journal, Options},
+    plan::decide::Surroundings,
+    supervisor::glance,
+};
+use chrono::Utc;
+use serde::Serialize;
+use std::{fmt, io::Write};
+
+/// How a command ended without success, with its exit code.
+#[derive(Debug)]
+pub struct Exit {
+    /// The code.
+    pub code: u8,
+    /// What to tell on standard error; empty if everything was said.
+    pub message: String,
+}
+
+impl Exit {
+    /// Wrong usage, wrong configuration, or a refused command: 2.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self {
+            code: 2,
+            message: message.to_string(),
+        }
+    }
+
+    /// Only a code.
+    pub const fn code(code: u8) -> Self {
+        Self {
+            code,
+            message: String::new(),
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Exit {
+    fn from(error: E) -> Self {
+        Self::usage(error)
+    }
+}
+
+/// What a command returns: `Ok` is exit code 0.
+pub type Done = Result<(), Exit>;
+
+/// Configuration, journal, actor.
+pub struct Context {
+    /// The checked configuration.
+    pub config: Config,
+    /// The journal.
+    pub journal: Journal,
+    /// Who acts.
+    pub actor: Actor,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// The configuration that the options name.
+///
+/// # Errors
+/// It is not there or not right.
+pub fn config(global: &Global) -> Result<Config, Exit> {
+    let path = config::find(global.config.as_deref())?;
+    Ok(Config::load(&path)?)
+}
+
+impl Context {
+    /// For a command that changes something.
+    ///
+    /// # Errors
+    /// The configuration or the journal; or everything is read-only.
+    pub fn writing(global: &Global) -> Result<Self, Exit> {
+        if global.read_only {
+            return Err(Exit::usage(
+                "read-only (--read-only or BACKFILL_READ_ONLY): nothing was changed",
+            ));
+        }
+        Self::open(global)
+    }
+
+    /// For a command that looks.
+    ///
+    /// # Errors
+    /// The configuration or the journal.
+    pub fn open(global: &Global) -> Result<Self, Exit> {
+        let config = config(global)?;
+        let options = Options {
+            group: config.journal.group.clone(),
+        };
+        let journal = Journal::open(&config.journal.path, options)?;
+        Ok(Self {
+            config,
+            journal,
+            actor: config::actor(global.actor.as_deref()),
+            json: global.json,
+        })
+    }
+
+    /// The state now.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn state(&self) -> Result<State, Exit> {
+        Ok(self.journal.load_state()?)
+    }
+
+    /// What is known beside the state.
+    pub fn surroundings(&self) -> Surroundings {
+        glance::surroundings(
+            &self.journal,
+            &self.config,
+            glance::holder(&self.journal).as_ref(),
+            Utc::now(),
+        )
+    }
+
+    /// An event of this actor.
+    pub fn event(&self, backfill: Option<&BackfillId>, payload: Payload, reason: Option<String>) -> NewEvent {
+        let reason = reason
+            .map(|r| crate::domain::text::one_line(&r, 500))
+            .filter(|r| !r.is_empty());
+        NewEvent {
+            at: Utc::now(),
+            actor: self.actor.clone(),
+            reason,
+            backfill: backfill.cloned(),
+            payload,
+        }
+    }
+
+    /// Appends a command and tells if the fold refused it.
+    ///
+    /// # Errors
+    /// It was not recorded, or refused.
+    pub fn send(&mut self, head: Option<u64>, event: NewEvent) -> Result<(u64, State), Exit> {
+        let seqs = self.journal.append(head, None, &[event])?;
+        let seq = seqs.first().copied().unwrap_or_default();
+        let state = self.state()?;
+        match state.refusal(seq) {
+            Some(why) => Err(Exit::usage(format!("refused: {why}"))),
+            None => Ok((seq, state)),
+        }
+    }
+
+    /// Whether somebody supervises.
+    pub fn supervised(&self) -> bool {
+        glance::holder(&self.journal)
+            .as_ref()
+            .is_some_and(glance::is_alive)
+    }
+
+    /// Prints a value as one line of JSON, or its words.
+    ///
+    /// # Errors
+    /// Standard output is gone.
+    pub fn print(&self, value: &impl Serialize, words: impl FnOnce() -> String) -> Done {
+        print(self.json, value, words)
+    }
+}
+
+/// Prints a value as one line of JSON, or its words.
+///
+/// # Errors
+/// Standard output is gone.
+pub fn print(json: bool, value: &impl Serialize, words: impl FnOnce() -> String) -> Done {
+    let text = if json {
+        serde_json::to_string(value)?
+    } else {
+        words()
+    };
+    line(&text)
+}
+
+/// Prints a line. A reader that went away (`| head`) is no error.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn line(text: &str) -> Done {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Exit::code(0)),
+        Err(e) => Err(e.into()),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The backfill of a name or id, or a sentence that names those there are.
+///
+/// # Errors
+/// There is none.
+pub fn find<'a>(state: &'a State, config: &Config, name: &str) -> Result<&'a Backfill, Exit> {
+    if let Some(backfill) = state.find(name) {
+        return Ok(backfill);
+    }
+    let configured = config.backfills.keys().any(|n| n.as_str() == name);
+    if configured {
+        return Err(Exit::usage(format!(
+            "{name} has not been started: backfill run {name}"
+        )));
+    }
+    let known: Vec<&str> = config.backfills.keys().map(|n| n.as_str()).collect();
+    let near = config::nearest(name, known.iter().copied())
+        .map_or(String::new(), |n| format!("; did you mean {n}?"));
+    Err(Exit::usage(format!(
+        "there is no backfill {name}{near} Configured: {}",
+        known.join(", ")
+    )))
+}

@@ -1,0 +1,37 @@
+//! Our own log: to a file when supervising, never between the events on standard output. `BACKFILL_LOG` filters it.
+
+use super::context::Exit;
+use crate::config::{Config, Places};
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path, sync::Mutex};
+use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+
+/// Largest log of our own before it begins anew; one older one is kept.
+const MAX: u64 = 16_000_000;
+
+/// Writes the log to `path`, else to `supervisor.log` beside the journal.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn to_file(path: Option<&Path>, config: &Config) -> Result<(), Exit> {
+    let path = path.map_or_else(
+        || Places::of(&config.journal.path).state.join("supervisor.log"),
+        Path::to_path_buf,
+    );
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    if std::fs::metadata(&path).is_ok_and(|m| m.len() > MAX) {
+        std::fs::rename(&path, path.with_extension("log.1"))?;
+    }
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path)?;
+    let filter =
+        EnvFilter::try_from_env("BACKFILL_LOG").unwrap_or_else(|_| EnvFilter::new("backfill=info,warn"));
+    let layer = fmt::layer().with_ansi(false).with_writer(Mutex::new(file));
+    // A second supervisor in one process (the demo) goes on with the first one's log.
+    let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! `plan NAME`: what a backfill would do. Nothing is started or recorded.
+
+use super::args::Global;
+use super::context::{self, Done, Exit, line};
+use crate::{
+    config::{self, Config},
+    domain::{
+        calendar::cut,
+        event::Actor,
+        human,
+        ids::{BackfillId, Name},
+        spec::{Lane, Spec},
+        state::{Backfill, Mark},
+    },
+    plan::{decide, preview::units},
+};
+use chrono::{Duration, SecondsFormat, Utc};
+use serde_json::json;
+
+/// The command.
+pub fn plan(global: &Global, name: &str, all: bool) -> Done {
+    let config = context::config(global)?;
+    let name: Name = name.parse().map_err(Exit::usage)?;
+    let Some(configured) = config.backfills.get(&name) else {
+        let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
+        let near = config::nearest(name.as_str(), known.iter().copied())
+            .map_or(String::new(), |n| format!("; did you mean {n}?"));
+        return Err(Exit::usage(format!(
+            "there is no [backfills.{name}] in {}{near}",
+            config.path.display()
+        )));
+    };
+    let spec = &configured.spec;
+    let draft = draft(spec);
+    let order: Vec<_> = decide::in_order(&draft, Utc::now());
+    if global.json {
+        let chunks: Vec<_> = order
+            .iter()
+            .map(|c| {
+                json!({
+                    "chunk": c.id,
+                    "start": c.interval.start.with_timezone(&spec.timezone).to_rfc3339_opts(SecondsFormat::Secs, false),
+                    "end": c.interval.end.with_timezone(&spec.timezone).to_rfc3339_opts(SecondsFormat::Secs, false),
+                    "lane": spec.lane(c.id).word(),
+                    "weight": spec.weight(c.id),
+                    "profile": spec.profiles.get(spec.first_profile(c.id)).map(|p| p.name.to_string()),
+                })
+            })
+            .collect();
+        let value = json!({
+            "backfill": name, "target": spec.target, "timezone": spec.timezone.name(), "start": spec.start,
+            "end": spec.end, "granularity": spec.granularity.word(), "hash": config::spec_hash(spec),
+            "max_limit": spec.max_limit, "chunks": chunks,
+        });
+        return line(&value.to_string());
+    }
+    line(&words(
+        &config,
+        spec,
+        &order.iter().map(|c| c.id).collect::<Vec<_>>(),
+        all,
+    ))
+}
+
+/// A backfill as it would be right after its start.
+fn draft(spec: &Spec) -> Backfill {
+    let id = BackfillId::new(&spec.name, 0);
+    let mark = Mark {
+        by: Actor::supervisor(),
+        at: Utc::now(),
+        reason: None,
+    };
+    Backfill::new(id, spec.clone(), String::new(), mark, 0)
+}
+
+fn words(config: &Config, spec: &Spec, order: &[crate::domain::ids::ChunkId], all: bool) -> String {
+    let chunks = cut(spec.timezone, spec.start, spec.end, spec.granularity);
+    let zone = spec.timezone;
+    let mut out = format!(
+        "{}  {} {}  data of {} to {}, both included, zone {zone}\n",
+        spec.name,
+        chunks.len(),
+        units(spec, chunks.len()),
+        spec.start,
+        spec.end
+    );
+    if let (Some(first), Some(last)) = (chunks.first(), chunks.last()) {
+        out.push_str(&format!(
+            "  instants    [{}, {})\n",
+            first
+                .1
+                .start
+                .with_timezone(&zone)
+                .to_rfc3339_opts(SecondsFormat::Secs, false),
+            last.1
+                .end
+                .with_timezone(&zone)
+                .to_rfc3339_opts(SecondsFormat::Secs, false)
+        ));
+        let today = Utc::now().with_timezone(&zone).date_naive();
+        if last.1.end > Utc::now() {
+            out.push_str(&format!("  note        the range reaches {today} or later, which is not complete yet; set end to {}\n", today - Duration::days(1)));
+        }
+    }
+    let odd = odd_days(spec);
+    if !odd.is_empty() {
+        out.push_str(&format!("  odd days    {}\n", odd.join(", ")));
+    }
+    out.push_str(&format!(
+        "  overwrites  {} of {}\n",
+        human::counted(chunks.len() as u64, "partition"),
+        spec.target
+    ));
+    out.push_str(&format!(
+        "  runs on     {} with limit {}, {}\n",
+        spec.executor,
+        spec.max_limit,
+        order_words(spec)
+    ));
+    out.push_str(&format!("  command     {}\n", spec.command.join(" ")));
+    let profiles: Vec<_> = spec.profiles.iter().map(|p| p.name.to_string()).collect();
+    out.push_str(&format!("  profiles    {}\n", profiles.join(", then ")));
+    for (lane, days) in &spec.lanes {
+        out.push_str(&format!(
+            "  lane        {} weight {}: {}\n",
+            lane.word(),
+            lane.weight(),
+            human::counted(days.days.len() as u64, "day")
+        ));
+    }
+    let signals: Vec<String> = spec
+        .signals
+        .iter()
+        .map(|s| {
+            config.signals.get(s).map_or(s.to_string(), |c| {
+                format!("{s} (soft {}, hard {})", c.soft, c.hard)
+            })
+        })
+        .collect();
+    let protected = if signals.is_empty() {
+        "none: nothing protects the live pipeline".to_owned()
+    } else {
+        signals.join(", ")
+    };
+    out.push_str(&format!("  signals     {protected}\n  order"));
+    let shown = if all { order.len() } else { 5.min(order.len()) };
+    for id in order.iter().take(shown) {
+        let lane = spec.lane(*id);
+        let note = if lane == Lane::Normal {
+            String::new()
+        } else {
+            format!("  {}", lane.word())
+        };
+        out.push_str(&format!("\n    {id}{note}"));
+    }
+    if shown < order.len() {
+        out.push_str(&format!("\n    and {} more (--all)", order.len() - shown));
+    }
+    out.push_str(&format!("\n  plan        {}\n", config::spec_hash(spec)));
+    out.push_str(&format!("  start it    backfill run {}", spec.name));
+    out
+}
+
+fn order_words(spec: &Spec) -> &'static str {
+    match spec.order {
+        crate::domain::spec::Order::OldestFirst => "oldest first",
+        crate::domain::spec::Order::NewestFirst => "newest first",
+        crate::domain::spec::Order::Custom(_) => "in the order given",
+    }
+}
+
+/// Days that do not last 24 hours, and days that do not exist.
+fn odd_days(spec: &Spec) -> Vec<String> {
+    let days = cut(
+        spec.timezone,
+        spec.start,
+        spec.end,
+        crate::domain::calendar::Granularity::Day,
+    );
+    let mut odd: Vec<String> = days
+        .iter()
+        .filter(|(_, i)| i.length() != Duration::hours(24))
+        .map(|(id, i)| {
+            format!(
+                "{id} lasts {}",
+                human::duration(i.length().to_std().unwrap_or_default())
+            )
+        })
+        .collect();
+    let more = odd.len().saturating_sub(6);
+    odd.truncate(6);
+    if more > 0 {
+        odd.push(format!("and {more} more"));
+    }
+    odd
+}

@@ -1,0 +1,394 @@
+//! `run NAME`: supervise headless until NAME ends.
+
+use super::{
+    args::Global,
+    context::{self, Done, Exit, line},
+    progress::Progress,
+};
+use crate::{
+    config::{self, BackfillConfig, Config},
+    domain::{
+        event::{Actor, NewEvent, Payload},
+        ids::{BackfillId, Name},
+        state::{Backfill, BackfillState, ChunkState, State},
+    },
+    host::boot_now,
+    journal::{AcquireError, AppendError, Journal, Lease, Options},
+    supervisor::{
+        core::Input,
+        run::{Ended, Until},
+        wiring,
+    },
+};
+use chrono::Utc;
+use std::path::Path;
+use tokio::{runtime::Runtime, sync::mpsc::UnboundedSender};
+
+/// Exit code of a backfill that somebody supervises already.
+const ALREADY: u8 = 5;
+
+/// How `run` was asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct How {
+    /// By a screen: a session of its own, folder `/`, no terminal.
+    pub detached: bool,
+    /// End when this process has ended.
+    pub while_pid: Option<i32>,
+    /// A new order although the last one of this name has ended.
+    pub again: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Exit code 1 incomplete or cancelled, 2 usage or configuration, 5 already supervised.
+pub fn run(global: &Global, name: Option<&str>, how: How, log: Option<&Path>) -> Done {
+    if global.read_only {
+        return Err(Exit::usage("read-only: a supervisor starts work"));
+    }
+    let config = context::config(global)?;
+    let name: Option<Name> = name.map(str::parse).transpose().map_err(Exit::usage)?;
+    let actor = config::actor(global.actor.as_deref());
+    super::logging::to_file(log, &config)?;
+    if how.detached {
+        detach()?;
+    }
+    let Some(name) = name else {
+        return everything(&config, how);
+    };
+    let progress = Progress::start(global.json, &name);
+    let ended = supervise(&config, &name, &actor, how, &progress);
+    progress.finish();
+    let (state, id) = ended?;
+    exit_code(&state, &id, global.json)
+}
+
+/// Leaves the session and the folder of whoever started this process: its end must not be ours.
+fn detach() -> Done {
+    // Fails only for the leader of a group, which has a session of its own already.
+    let _ = rustix::process::setsid();
+    std::env::set_current_dir("/")?;
+    Ok(())
+}
+
+/// Supervises everything that was started and has not ended.
+fn everything(config: &Config, how: How) -> Done {
+    let runtime = runtime()?;
+    let mut journal = Journal::open(
+        &config.journal.path,
+        Options {
+            group: config.journal.group.clone(),
+        },
+    )?;
+    if journal
+        .load_state()?
+        .backfills
+        .values()
+        .all(|b| b.state().is_final())
+    {
+        return Err(Exit::usage(
+            "no backfill waits for a supervisor: start one with backfill run NAME",
+        ));
+    }
+    let lease = match journal.acquire(boot_now(), &config.tuning) {
+        Ok(lease) => lease,
+        Err(AcquireError::Denied(denied)) => {
+            return Err(Exit {
+                code: ALREADY,
+                message: format!("supervised already, by {denied}"),
+            });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let quiet = Progress::quiet();
+    let ended = hold(&runtime, config, journal, lease, Until::AllEnded, how, &quiet)?;
+    match ended {
+        Ended::LeaseLost(to) => Err(Exit {
+            code: ALREADY,
+            message: format!("the lease went to {to}"),
+        }),
+        Ended::BackfillEnded | Ended::Told => Ok(()),
+    }
+}
+
+/// Supervises, or follows another supervisor and takes over when it ends, until the backfill has ended.
+///
+/// # Errors
+/// See [`run`].
+pub fn supervise(
+    config: &Config,
+    name: &Name,
+    actor: &Actor,
+    how: How,
+    progress: &Progress,
+) -> Result<(State, BackfillId), Exit> {
+    let options = || Options {
+        group: config.journal.group.clone(),
+    };
+    let runtime = runtime()?;
+    let mut id = None;
+    loop {
+        let mut journal = Journal::open(&config.journal.path, options())?;
+        match journal.acquire(boot_now(), &config.tuning) {
+            Ok(lease) => {
+                let started = ensure_started(&mut journal, config, name, actor, how.again && id.is_none());
+                let known = match started {
+                    Ok(known) => known,
+                    Err(exit) => {
+                        journal.release(lease)?;
+                        return Err(exit);
+                    }
+                };
+                id = Some(known.clone());
+                match hold(
+                    &runtime,
+                    config,
+                    journal,
+                    lease,
+                    Until::Ends(known.clone()),
+                    how,
+                    progress,
+                )? {
+                    Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
+                    Ended::BackfillEnded => return Ok((reread(config)?, known)),
+                    Ended::Told => {
+                        let state = reread(config)?;
+                        progress.say(&format!("stopped supervising {name}; running attempts go on"));
+                        return Ok((state, known));
+                    }
+                }
+            }
+            Err(AcquireError::Denied(denied)) => {
+                let state = journal.load_state()?;
+                let live = state.by_name(name.as_str()).filter(|b| !b.state().is_final());
+                if id.is_none() && live.is_some() {
+                    return Err(Exit {
+                        code: ALREADY,
+                        message: format!("{name} is supervised already, by {denied}"),
+                    });
+                }
+                let known = match &id {
+                    Some(known) => known.clone(),
+                    None => ensure_started(&mut journal, config, name, actor, how.again)?,
+                };
+                if id.is_none() {
+                    progress.say(&format!(
+                        "{denied} supervises this journal; {name} was added, following"
+                    ));
+                }
+                id = Some(known.clone());
+                if let Some(state) = follow_until(&mut journal, &known, progress)? {
+                    return Ok((state, known));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime, Exit> {
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?)
+}
+
+fn reread(config: &Config) -> Result<State, Exit> {
+    let options = Options {
+        group: config.journal.group.clone(),
+    };
+    Ok(Journal::open(&config.journal.path, options)?.load_state()?)
+}
+
+/// Holds the lease until the loop ends. TERM and INT end it in order, HUP reads the configuration again.
+fn hold(
+    runtime: &Runtime,
+    config: &Config,
+    journal: Journal,
+    lease: Lease,
+    until: Until,
+    how: How,
+    progress: &Progress,
+) -> Result<Ended, Exit> {
+    let _inside = runtime.enter();
+    let (parts, inbox) = wiring::supervisor(config.clone(), journal, lease, until, progress.watcher())?;
+    let signals = runtime.spawn(listen(inbox.clone()));
+    let parent = how.while_pid.map(|pid| runtime.spawn(outlive(pid, inbox)));
+    let handle = runtime.handle().clone();
+    let ended = parts.run(&handle);
+    signals.abort();
+    if let Some(parent) = parent {
+        parent.abort();
+    }
+    Ok(ended?)
+}
+
+async fn listen(inbox: UnboundedSender<Input>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let streams = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    );
+    let (Ok(mut term), Ok(mut int), Ok(mut hup)) = streams else {
+        return;
+    };
+    loop {
+        let input = tokio::select! {
+            _ = term.recv() => Input::Quit,
+            _ = int.recv() => Input::Quit,
+            _ = hup.recv() => Input::Reload,
+        };
+        if inbox.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends the loop when the process that wanted it has ended.
+async fn outlive(pid: i32, inbox: UnboundedSender<Input>) {
+    let first = crate::host::process_stamp(pid);
+    loop {
+        let now = crate::host::process_stamp(pid);
+        if now.is_none() || now != first {
+            let _ = inbox.send(Input::Quit);
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+}
+
+/// Follows another supervisor. `Some` when the backfill has ended, `None` when the lease seems free.
+fn follow_until(journal: &mut Journal, id: &BackfillId, progress: &Progress) -> Result<Option<State>, Exit> {
+    let mut state = journal.load_state()?;
+    let mut watcher = progress.watcher();
+    loop {
+        if state.backfills.get(id).is_none_or(|b| b.state().is_final()) {
+            return Ok(Some(state));
+        }
+        let alive = crate::supervisor::glance::holder(journal)
+            .as_ref()
+            .is_some_and(crate::supervisor::glance::is_alive);
+        if !alive {
+            return Ok(None);
+        }
+        std::thread::sleep(crate::journal::FOLLOW_EVERY);
+        for event in journal.read_after(state.head, 10_000)? {
+            state.apply(&event);
+            watcher(&state, &event);
+        }
+    }
+}
+
+/// The backfill of that name that is to go on, else a new one, journaled. The head check makes sure that two
+/// callers start one.
+fn ensure_started(
+    journal: &mut Journal,
+    config: &Config,
+    name: &Name,
+    actor: &Actor,
+    again: bool,
+) -> Result<BackfillId, Exit> {
+    for _ in 0..100 {
+        let state = journal.load_state()?;
+        let newest = state.by_name(name.as_str());
+        if let Some(backfill) = newest
+            && !(again && backfill.state().is_final())
+        {
+            return goes_on(backfill);
+        }
+        let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
+        if let Some(other) = overlapping(&state, configured) {
+            return Err(Exit::usage(format!(
+                "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
+                other.id, other.spec.target
+            )));
+        }
+        let id = BackfillId::new(name, rand::random());
+        let hash = config::spec_hash(&configured.spec);
+        let payload = Payload::Started {
+            spec: Box::new(configured.spec.clone()),
+            hash,
+        };
+        let event = NewEvent {
+            at: Utc::now(),
+            actor: actor.clone(),
+            reason: None,
+            backfill: Some(id.clone()),
+            payload,
+        };
+        match journal.append(Some(state.head), None, &[event]) {
+            Ok(_) => return Ok(id),
+            Err(AppendError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Exit::usage("the journal changes too fast; try again"))
+}
+
+/// A backfill that exists: unfinished ones go on, finished ones are left alone.
+fn goes_on(backfill: &Backfill) -> Result<BackfillId, Exit> {
+    let name = &backfill.spec.name;
+    match backfill.state() {
+        BackfillState::Cancelled => Err(Exit {
+            code: 1,
+            message: format!(
+                "{} was cancelled; backfill run {name} --again starts a new order",
+                backfill.id
+            ),
+        }),
+        _ => Ok(backfill.id.clone()),
+    }
+}
+
+fn unknown(config: &Config, name: &Name) -> Exit {
+    let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
+    let near = config::nearest(name.as_str(), known.iter().copied())
+        .map_or(String::new(), |n| format!("; did you mean {n}?"));
+    Exit::usage(format!(
+        "there is no [backfills.{name}] in {}{near}",
+        config.path.display()
+    ))
+}
+
+/// Another unfinished backfill of the same target whose days overlap (case B24).
+fn overlapping<'a>(state: &'a State, wanted: &BackfillConfig) -> Option<&'a Backfill> {
+    state.backfills.values().find(|b| {
+        !b.state().is_final()
+            && b.spec.target == wanted.spec.target
+            && b.spec.start <= wanted.spec.end
+            && b.spec.end >= wanted.spec.start
+    })
+}
+
+/// Says how it ended, and gives the exit code.
+fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
+    let Some(backfill) = state.backfills.get(id) else {
+        return Err(Exit::code(1));
+    };
+    let stored = backfill.state();
+    if !json {
+        line(&ending(backfill))?;
+    }
+    // Told to stop while work is left is not complete either: a script must not take it for the end.
+    if stored == BackfillState::Complete {
+        Ok(())
+    } else {
+        Err(Exit::code(1))
+    }
+}
+
+/// `orders complete: 60 done, 1 skipped`.
+fn ending(backfill: &Backfill) -> String {
+    let counts: Vec<String> = ChunkState::ALL
+        .into_iter()
+        .filter(|s| backfill.count(*s) > 0)
+        .map(|s| format!("{} {}", backfill.count(s), s.word()))
+        .collect();
+    format!(
+        "{} {}: {}",
+        backfill.spec.name,
+        backfill.state().word(),
+        counts.join(", ")
+    )
+}

@@ -1,0 +1,316 @@
+//! `status [NAME]`: how things stand, in words or as JSON, with exit codes that scripts can use.
+
+use super::context::{Context, Done, Exit, find, line};
+use crate::{
+    config::SignalConfig,
+    domain::{
+        Time,
+        event::Rule,
+        human,
+        ids::Name,
+        state::{Backfill, BackfillState, ChunkState, State},
+    },
+    plan::{
+        decide::{self, Stop, Surroundings},
+        why,
+    },
+    supervisor::glance,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Status {
+    supervised: bool,
+    holder: Option<String>,
+    epoch: Option<u64>,
+    config_error: Option<String>,
+    backfills: Vec<One>,
+}
+
+/// One backfill. `state`, `throttle` and `reason` are told apart.
+#[derive(Serialize)]
+struct One {
+    id: String,
+    name: String,
+    state: &'static str,
+    throttle: &'static str,
+    reason: Option<why::Why>,
+    why: String,
+    limit: u32,
+    limit_by: &'static str,
+    running: u32,
+    max_limit: u32,
+    chunks: usize,
+    counts: BTreeMap<&'static str, u32>,
+    attempts: usize,
+    needs_you: u32,
+    paused_by: Option<String>,
+    signals: BTreeMap<String, Signal>,
+    start: String,
+    end: String,
+    timezone: String,
+    drift: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Signal {
+    value: Option<f64>,
+    age_s: Option<f64>,
+    problem: Option<String>,
+    soft: Option<f64>,
+    hard: Option<f64>,
+}
+
+/// The command.
+pub fn status(ctx: &Context, name: Option<&str>) -> Done {
+    let state = ctx.state()?;
+    let around = ctx.surroundings();
+    let holder = glance::holder(&ctx.journal);
+    let chosen: Vec<&Backfill> = match name {
+        Some(name) => vec![find(&state, &ctx.config, name)?],
+        None => newest_of_each(&state),
+    };
+    let code = chosen
+        .iter()
+        .map(|b| code_of(&state, b, &around))
+        .max()
+        .unwrap_or(0);
+    let status = Status {
+        supervised: around.supervised,
+        holder: holder
+            .as_ref()
+            .filter(|h| glance::is_alive(h))
+            .map(|h| h.holder.clone()),
+        epoch: holder.map(|h| h.epoch),
+        config_error: state.config_error.clone(),
+        backfills: chosen.iter().map(|b| one(ctx, &state, b, &around)).collect(),
+    };
+    ctx.print(&status, || words(&status))?;
+    if code == 0 { Ok(()) } else { Err(Exit::code(code)) }
+}
+
+fn newest_of_each(state: &State) -> Vec<&Backfill> {
+    let mut newest: BTreeMap<&Name, &Backfill> = BTreeMap::new();
+    for backfill in state.backfills.values() {
+        let slot = newest.entry(&backfill.spec.name).or_insert(backfill);
+        if backfill.started.at > slot.started.at {
+            *slot = backfill;
+        }
+    }
+    newest.into_values().collect()
+}
+
+/// 0 fine, 1 incomplete or cancelled, 3 paused (by a human or a signal), 4 blind.
+fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
+    let supervised = Surroundings {
+        supervised: true,
+        ..around.clone()
+    };
+    match (backfill.state(), decide::stop_of(state, backfill, &supervised)) {
+        (BackfillState::Incomplete | BackfillState::Cancelled, _) => 1,
+        (BackfillState::Complete, _) => 0,
+        (BackfillState::Paused, _) => 3,
+        (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
+        _ if blind(state, backfill) => 4,
+        (_, Some(Stop::Paused | Stop::Signal | Stop::Critical)) => 3,
+        _ => 0,
+    }
+}
+
+fn blind(state: &State, backfill: &Backfill) -> bool {
+    backfill.spec.signals.iter().any(|s| state.blind.contains_key(s))
+}
+
+/// The throttle in one word.
+fn throttle(state: &State, backfill: &Backfill) -> &'static str {
+    let stopped = backfill.limit.value == 0;
+    match backfill.limit.rule {
+        _ if backfill.spec.signals.is_empty() => "off",
+        Rule::Start if stopped => "waiting",
+        Rule::Critical if stopped => "critical",
+        Rule::Latch if stopped => "latched",
+        Rule::Blind if stopped => "blind",
+        _ if stopped => "paused",
+        _ if blind(state, backfill) => "blind",
+        Rule::Cut => "cut",
+        Rule::Resume => "recovering",
+        _ => "open",
+    }
+}
+
+fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings) -> One {
+    let spec = &backfill.spec;
+    let allowed = decide::allowed(backfill, around.now);
+    let reason = why::stop(state, backfill, around);
+    let counts: BTreeMap<_, _> = ChunkState::ALL
+        .into_iter()
+        .filter(|s| backfill.count(*s) > 0)
+        .map(|s| (s.word(), backfill.count(s)))
+        .collect();
+    let configured = ctx.config.backfills.get(&spec.name);
+    One {
+        id: backfill.id.to_string(),
+        name: spec.name.to_string(),
+        state: backfill.state().word(),
+        throttle: throttle(state, backfill),
+        why: reason
+            .as_ref()
+            .map_or_else(|| backfill.limit.why.clone(), |r| r.text.clone()),
+        reason,
+        limit: allowed.limit,
+        limit_by: allowed.by.word(),
+        running: backfill.running_weight(),
+        max_limit: spec.max_limit,
+        chunks: backfill.chunks.len(),
+        counts,
+        attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
+        needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
+            .map(|s| backfill.count(s))
+            .iter()
+            .sum(),
+        paused_by: backfill.pause.as_ref().map(|p| p.mark.by.name.clone()),
+        signals: spec
+            .signals
+            .iter()
+            .map(|s| (s.to_string(), signal(ctx, state, s, around.now)))
+            .collect(),
+        start: spec.start.to_string(),
+        end: spec.end.to_string(),
+        timezone: spec.timezone.to_string(),
+        drift: configured.map_or_else(Vec::new, |c| crate::config::drift(spec, &c.spec)),
+    }
+}
+
+fn signal(ctx: &Context, state: &State, name: &Name, now: Time) -> Signal {
+    let config: Option<&SignalConfig> = ctx.config.signals.get(name);
+    let since = now - chrono::Duration::minutes(10);
+    let samples = ctx.journal.samples_since(name, since).unwrap_or_default();
+    let last = samples.iter().rev().find(|s| s.value.is_ok());
+    let newest_problem = samples.last().and_then(|s| s.value.as_ref().err().cloned());
+    let age = |at: Time| (now - at).num_milliseconds() as f64 / 1000.0;
+    Signal {
+        value: last.and_then(|s| s.value.as_ref().ok().copied()),
+        age_s: last.map(|s| age(s.at) + s.age.unwrap_or_default().as_secs_f64()),
+        problem: state.blind.get(name).map(|b| b.why.clone()).or(newest_problem),
+        soft: config.map(|c| c.soft),
+        hard: config.map(|c| c.hard),
+    }
+}
+
+fn words(status: &Status) -> String {
+    let mut out = match (&status.holder, status.supervised) {
+        (Some(holder), true) => format!("{holder} supervises\n"),
+        _ => "nobody supervises: nothing starts until somebody runs backfill run NAME\n".to_owned(),
+    };
+    if let Some(error) = &status.config_error {
+        out.push_str(&format!(
+            "the changed configuration was not taken over: {error}\n"
+        ));
+    }
+    if status.backfills.is_empty() {
+        out.push_str("no backfill has been started");
+    }
+    let blocks: Vec<String> = status.backfills.iter().map(words_of).collect();
+    out.push_str(&blocks.join("\n"));
+    out
+}
+
+fn words_of(one: &One) -> String {
+    let counts: Vec<String> = one.counts.iter().map(|(w, n)| format!("{n} {w}")).collect();
+    let by = one
+        .paused_by
+        .as_ref()
+        .map_or(String::new(), |by| format!(" by {by}"));
+    let mut out = format!(
+        "{}  {}{by}  {} of {} running  {}\n",
+        one.id,
+        one.state.to_uppercase(),
+        one.running,
+        one.limit,
+        counts.join(", ")
+    );
+    for (name, s) in &one.signals {
+        let value = s.value.map_or("no sample".to_owned(), |v| format!("{v}"));
+        let age = s.age_s.map_or(String::new(), |a| {
+            format!(
+                ", {} old",
+                human::age(std::time::Duration::from_secs_f64(a.max(0.0)))
+            )
+        });
+        let problem = s.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
+        let levels = match (s.soft, s.hard) {
+            (Some(soft), Some(hard)) => format!(" (soft {soft}, hard {hard})"),
+            _ => " (not in the configuration)".to_owned(),
+        };
+        out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}\n"));
+    }
+    out.push_str(&format!("  why {}", one.why));
+    if let Some(why) = one.reason.as_ref().filter(|w| !w.unblock.is_empty()) {
+        out.push_str(&format!("  [{}]", why.unblock));
+    }
+    for d in &one.drift {
+        out.push_str(&format!("\n  drift {d}  [backfill amend {}]", one.name));
+    }
+    out
+}
+
+/// `why NAME DATE`.
+pub fn why_of(ctx: &Context, name: &str, date: &str) -> Done {
+    let state = ctx.state()?;
+    let backfill = find(&state, &ctx.config, name)?;
+    let chunks = crate::plan::select::chunks(backfill, date).map_err(Exit::usage)?;
+    let around = ctx.surroundings();
+    for id in chunks {
+        let Some(why) = why::why(&state, backfill, id, &around) else {
+            continue;
+        };
+        let state_word = backfill.chunk(id).map_or("", |c| c.state.word());
+        let value = serde_json::json!({ "chunk": id, "state": state_word, "reason": why.reason, "text": why.text, "unblock": why.unblock });
+        let unblock = if why.unblock.is_empty() {
+            String::new()
+        } else {
+            format!("\n  {}", why.unblock)
+        };
+        ctx.print(&value, || format!("{id} {state_word}: {}{unblock}", why.text))?;
+    }
+    Ok(())
+}
+
+/// `events NAME`.
+pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
+    let state = ctx.state()?;
+    let id = find(&state, &ctx.config, name)?.id.clone();
+    let mut seq = 0;
+    let mut shown = Vec::new();
+    loop {
+        let events = ctx.journal.read_after(seq, 10_000)?;
+        let Some(newest) = events.last() else { break };
+        seq = newest.seq;
+        let mine = events
+            .into_iter()
+            .filter(|e| e.backfill.is_none() || e.backfill.as_ref() == Some(&id));
+        match last {
+            None => mine
+                .map(|e| show(ctx.json, &e))
+                .try_for_each(|text| line(&text))?,
+            Some(n) => {
+                shown.extend(mine);
+                let surplus = shown.len().saturating_sub(n);
+                shown.drain(..surplus);
+            }
+        }
+    }
+    shown
+        .iter()
+        .map(|e| show(ctx.json, e))
+        .try_for_each(|text| line(&text))
+}
+
+fn show(json: bool, event: &crate::domain::event::Event) -> String {
+    if json {
+        super::tell::json(event)
+    } else {
+        super::tell::plain(event)
+    }
+}

@@ -1,0 +1,216 @@
+//! Credentials and secret headers, fetched for each request.
+
+use super::words::Redactor;
+use crate::config::{
+    HttpAuth,
+    secret::{Secret, SecretSource},
+};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long what a command printed is used again, unless the server refuses it before. A variable or a file is read
+/// for every request.
+const COMMAND_KEPT: Duration = Duration::from_secs(60);
+
+/// A secret that was fetched, and when.
+struct Kept {
+    argv: Vec<String>,
+    value: Secret,
+    since: Instant,
+}
+
+/// The credentials of one endpoint.
+pub(super) struct Credentials {
+    auth: Option<HttpAuth>,
+    secret_headers: Vec<(HeaderName, SecretSource)>,
+    plain_headers: HeaderMap,
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// What goes into one request.
+pub(super) enum Login {
+    None,
+    Basic { user: String, password: Secret },
+    Bearer(Secret),
+}
+
+/// Everything that was fetched for one request.
+pub(super) struct Fetched {
+    pub(super) login: Login,
+    pub(super) headers: HeaderMap,
+    pub(super) redactor: Redactor,
+}
+
+impl Credentials {
+    /// # Errors
+    /// In words, for a header name or a plain value that HTTP does not allow.
+    pub(super) fn new(
+        auth: Option<HttpAuth>,
+        secret: &BTreeMap<String, SecretSource>,
+        plain: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        let name_of = |name: &str| {
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))
+        };
+        let mut plain_headers = HeaderMap::new();
+        for (name, value) in plain {
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                format!("the value of header {name} has characters that a header cannot carry")
+            })?;
+            plain_headers.insert(name_of(name)?, value);
+        }
+        let secret_headers = secret
+            .iter()
+            .map(|(name, source)| Ok((name_of(name)?, source.clone())))
+            .collect::<Result<_, String>>()?;
+        Ok(Self {
+            auth,
+            secret_headers,
+            plain_headers,
+            kept: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Whether fetching may block on a file or a program.
+    pub(super) fn may_block(&self) -> bool {
+        let auth = match &self.auth {
+            Some(HttpAuth::Basic { password: source, .. } | HttpAuth::Bearer(source)) => Some(source),
+            None => None,
+        };
+        auth.into_iter()
+            .chain(self.secret_headers.iter().map(|(_, source)| source))
+            .any(|source| !matches!(source, SecretSource::Env(_)))
+    }
+
+    /// Fetches all of it. Blocks.
+    ///
+    /// # Errors
+    /// In words: which secret, and why not.
+    pub(super) fn fetch(&self) -> Result<Fetched, String> {
+        let mut redactor = Redactor::default();
+        let mut headers = self.plain_headers.clone();
+        for (name, source) in &self.secret_headers {
+            let secret = self.one(source).map_err(|e| format!("header {name}: {e}"))?;
+            redactor.add(secret.reveal());
+            let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| {
+                format!("header {name}: the secret has characters that a header cannot carry")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name.clone(), value);
+        }
+        let login = match &self.auth {
+            None => Login::None,
+            Some(HttpAuth::Basic { user, password }) => Login::Basic {
+                user: user.clone(),
+                password: self.one(password).map_err(|e| format!("password: {e}"))?,
+            },
+            Some(HttpAuth::Bearer(token)) => {
+                let token = self.one(token).map_err(|e| format!("token: {e}"))?;
+                if HeaderValue::from_str(token.reveal()).is_err() {
+                    return Err("token: the secret has characters that a header cannot carry".to_owned());
+                }
+                Login::Bearer(token)
+            }
+        };
+        if let Login::Basic { password: secret, .. } | Login::Bearer(secret) = &login {
+            redactor.add(secret.reveal());
+        }
+        Ok(Fetched {
+            login,
+            headers,
+            redactor,
+        })
+    }
+
+    /// Drops what commands printed, because the server refused it. `true` if there was anything to drop, that is, if
+    /// asking again can make a difference.
+    pub(super) fn forget(&self) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let any = !kept.is_empty();
+        kept.clear();
+        any
+    }
+
+    fn one(&self, source: &SecretSource) -> Result<Secret, String> {
+        let SecretSource::Command(argv) = source else {
+            return source.resolve().map_err(|e| e.to_string());
+        };
+        let table = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |k: &&Kept| k.argv == *argv && k.since.elapsed() < COMMAND_KEPT;
+        if let Some(kept) = table().iter().find(fresh) {
+            return Ok(kept.value.clone());
+        }
+        let value = source.resolve().map_err(|e| e.to_string())?;
+        let mut kept = table();
+        kept.retain(|k| k.argv != *argv);
+        kept.push(Kept {
+            argv: argv.clone(),
+            value: value.clone(),
+            since: Instant::now(),
+        });
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counting(log: &std::path::Path) -> SecretSource {
+        let script = format!("echo x >> {0}; wc -l < {0}", log.display());
+        SecretSource::Command(vec!["sh".into(), "-c".into(), script])
+    }
+
+    fn bearer(credentials: &Credentials) -> String {
+        match credentials.fetch().unwrap().login {
+            Login::Bearer(token) => token.reveal().trim().to_owned(),
+            _ => panic!("no bearer token"),
+        }
+    }
+
+    #[test]
+    fn a_commands_secret_is_used_again_until_the_server_refuses_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let auth = Some(HttpAuth::Bearer(counting(&dir.path().join("log"))));
+        let credentials = Credentials::new(auth, &BTreeMap::new(), &BTreeMap::new()).unwrap();
+        assert!(!credentials.forget());
+        assert_eq!(
+            (bearer(&credentials), bearer(&credentials)),
+            ("1".into(), "1".into())
+        );
+        assert!(credentials.forget());
+        assert_eq!(bearer(&credentials), "2");
+    }
+
+    #[test]
+    fn a_file_is_read_again_for_each_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, "first\n").unwrap();
+        let auth = Some(HttpAuth::Bearer(SecretSource::File(file.clone())));
+        let credentials = Credentials::new(auth, &BTreeMap::new(), &BTreeMap::new()).unwrap();
+        assert_eq!(bearer(&credentials), "first");
+        std::fs::write(&file, "second\n").unwrap();
+        assert_eq!(bearer(&credentials), "second");
+    }
+
+    #[test]
+    fn a_secret_that_no_header_can_carry_is_refused_without_being_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        std::fs::write(&file, "se\u{1}cret\n").unwrap();
+        let headers = BTreeMap::from([("X-Key".to_owned(), SecretSource::File(file))]);
+        let credentials = Credentials::new(None, &headers, &BTreeMap::new()).unwrap();
+        let why = credentials.fetch().err().unwrap();
+        assert!(
+            why.contains("x-key") && !why.contains("cret\n") && !why.contains("se\u{1}"),
+            "{why}"
+        );
+        let bad = BTreeMap::from([("not a name".to_owned(), "x".to_owned())]);
+        assert!(Credentials::new(None, &BTreeMap::new(), &bad).is_err());
+    }
+}

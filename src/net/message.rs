@@ -1,0 +1,202 @@
+//! What is sent and what comes back.
+
+use super::{
+    classify::Trouble,
+    error::{AdapterError, Cause},
+    words::{Redactor, words_of},
+};
+use chrono::{DateTime, Utc};
+use reqwest::{
+    Method,
+    header::{self, HeaderMap},
+};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// The longest that a server's `Retry-After` is believed.
+const RETRY_AFTER_CAP: Duration = Duration::from_secs(24 * 3600);
+
+/// One request to an endpoint.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Body,
+    pub(super) deadline: Option<Duration>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    None,
+    Form(Vec<(String, String)>),
+    Json(serde_json::Value),
+}
+
+impl Request {
+    /// A request of any method. `path` starts with a slash and comes after the path of the base url.
+    pub fn new(method: Method, path: &str) -> Self {
+        Self {
+            method,
+            path: path.to_owned(),
+            query: Vec::new(),
+            body: Body::None,
+            deadline: None,
+        }
+    }
+
+    /// A GET.
+    pub fn get(path: &str) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// A POST.
+    pub fn post(path: &str) -> Self {
+        Self::new(Method::POST, path)
+    }
+
+    /// Adds a parameter to the query.
+    #[must_use]
+    pub fn query(mut self, key: &str, value: &str) -> Self {
+        self.query.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sends these fields as a form.
+    #[must_use]
+    pub fn form(mut self, fields: Vec<(String, String)>) -> Self {
+        self.body = Body::Form(fields);
+        self
+    }
+
+    /// Sends this document.
+    #[must_use]
+    pub fn json(mut self, document: serde_json::Value) -> Self {
+        self.body = Body::Json(document);
+        self
+    }
+
+    /// A shorter deadline than the endpoint's.
+    #[must_use]
+    pub const fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+}
+
+/// An answer with any status, its body read.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body, decompressed. Of a failure only the beginning.
+    pub body: Vec<u8>,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// When the request was sent, on our wall clock.
+    pub sent_at: DateTime<Utc>,
+    /// From sending to the headers of the answer.
+    pub answered_after: Duration,
+    /// From the start, secrets included, to the last byte.
+    pub elapsed: Duration,
+    pub(super) about: About,
+}
+
+/// What every error about an exchange says.
+#[derive(Debug, Clone)]
+pub(super) struct About {
+    pub(super) endpoint: String,
+    pub(super) tried: String,
+    pub(super) proxy: Option<String>,
+    pub(super) redactor: Redactor,
+}
+
+impl About {
+    pub(super) fn error(&self, elapsed: Duration, trouble: &Trouble) -> AdapterError {
+        let mut detail = self.redactor.redact(&trouble.detail);
+        if let Some(proxy) = &self.proxy {
+            detail.push_str(&format!(" (through the proxy {proxy})"));
+        }
+        AdapterError::new(&self.endpoint, &self.tried, elapsed, trouble.cause, &detail)
+    }
+}
+
+impl Answer {
+    /// The server's clock when it answered, to a second; `None` if it does not tell.
+    pub fn date(&self) -> Option<DateTime<Utc>> {
+        http_date(self.headers.get(header::DATE)?.to_str().ok()?)
+    }
+
+    /// An error about this answer, in its endpoint's name. `detail` is redacted and cleaned.
+    pub fn error(&self, cause: Cause, detail: &str) -> AdapterError {
+        let mut error = self.about.error(self.elapsed, &Trouble::new(cause, detail));
+        error.retry_after = self.retry_after();
+        error
+    }
+
+    /// Text of this answer, redacted, cleaned, on one line and cut.
+    pub fn words(&self, text: &str, max: usize) -> String {
+        crate::domain::text::one_line(&self.about.redactor.redact(text), max)
+    }
+
+    /// This answer, if it is a success.
+    ///
+    /// # Errors
+    /// The cause of the status, with the server's words.
+    pub fn into_success(self) -> Result<Self, AdapterError> {
+        if (200..300).contains(&self.status) {
+            return Ok(self);
+        }
+        let words = words_of(&self.body);
+        let words = if words.is_empty() {
+            "no words".to_owned()
+        } else {
+            words
+        };
+        let cause = Cause::of_status(self.status).unwrap_or(Cause::NotUnderstood);
+        Err(self.error(cause, &format!("{}: {words}", self.status)))
+    }
+
+    /// The body as a JSON document.
+    ///
+    /// # Errors
+    /// *Not understood*, with what was there instead.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, AdapterError> {
+        serde_json::from_slice(&self.body).map_err(|why| {
+            let body = String::from_utf8_lossy(&self.body);
+            let detail = if body.trim().is_empty() {
+                format!("{} with an empty body", self.status)
+            } else if serde_json::from_str::<serde::de::IgnoredAny>(&body).is_ok() {
+                format!("{} with JSON of another shape: {why}", self.status)
+            } else {
+                let kind = self
+                    .headers
+                    .get(header::CONTENT_TYPE)
+                    .and_then(|v| v.to_str().ok());
+                let kind = kind.unwrap_or("an unnamed type");
+                format!(
+                    "{} with {kind}, which is no JSON: {}",
+                    self.status,
+                    words_of(&self.body)
+                )
+            };
+            self.error(Cause::NotUnderstood, &detail)
+        })
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+        let wait = match value.parse::<u64>() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => {
+                let now = self.date().unwrap_or_else(Utc::now);
+                (http_date(value)? - now).to_std().unwrap_or_default()
+            }
+        };
+        Some(wait.min(RETRY_AFTER_CAP))
+    }
+}
+
+fn http_date(text: &str) -> Option<DateTime<Utc>> {
+    DateTime::parse_from_rfc2822(text.trim()).ok().map(|t| t.to_utc())
+}

@@ -1,0 +1,544 @@
+//! What may be submitted now, where, with which resources. A pure function of the state and its surroundings.
+
+use super::throttle::authority::{Binding, Controller, effective_limit, fits};
+use crate::domain::{
+    Time,
+    event::Rule,
+    ids::{AttemptId, BackfillId, Name},
+    spec::{Lane, Order},
+    state::{Backfill, BackfillState, Chunk, ChunkState, State},
+    tuning::Tuning,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of an executor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutorFacts {
+    /// How many attempts at a time.
+    pub slots: u32,
+    /// Why nothing can be sent there now, in words: unreachable, not yet reconciled after a restart.
+    pub problem: Option<String>,
+}
+
+/// What is known beside the journal's state.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Wall time.
+    pub now: Time,
+    /// The laws' times.
+    pub tuning: Tuning,
+    /// Executors by name; one that is missing here is no longer configured.
+    pub executors: BTreeMap<Name, ExecutorFacts>,
+    /// Backfills whose starts are paced: after a resume until the former limit is reached, and at the start.
+    pub paced: BTreeSet<BackfillId>,
+    /// Free space beside the journal is under the floor.
+    pub disk_low: bool,
+    /// Somebody supervises.
+    pub supervised: bool,
+}
+
+/// An attempt that is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// Where to.
+    pub executor: Name,
+    /// Step of the profile ladder.
+    pub profile: u32,
+    /// Its weight.
+    pub weight: u32,
+}
+
+/// The limit that holds now, and who set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowed {
+    /// Running weight allowed.
+    pub limit: u32,
+    /// Who binds.
+    pub by: Binding,
+}
+
+/// The limit of a backfill now. A force raises at most to `max_limit`, ends at its expiry, and never lifts what a
+/// signal stopped (hard, critical, latch) or what it cannot see (blind, no samples yet).
+pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
+    let controller = Controller {
+        limit: backfill.limit.value,
+        forcible: !stopped_by_signal(backfill) && backfill.limit.rule != Rule::Blind,
+    };
+    let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
+    let force = backfill.force.as_ref().map(|(force, _)| *force);
+    let (limit, by) = effective_limit(controller, cap, force, backfill.spec.max_limit, now);
+    Allowed { limit, by }
+}
+
+/// Whether the controller allows nothing at all.
+pub fn stopped_by_signal(backfill: &Backfill) -> bool {
+    backfill.limit.value == 0
+}
+
+/// What stops every start of a backfill, as stable words in the order of authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Nobody supervises.
+    Unsupervised,
+    /// This binary cannot read an event of a newer one.
+    Observer,
+    /// It ended, or is being cancelled.
+    Ended,
+    /// Past critical.
+    Critical,
+    /// Too much failed alike.
+    Breaker,
+    /// `on_failure` said stop.
+    OnFailure,
+    /// A human paused it.
+    Paused,
+    /// No valid samples.
+    Blind,
+    /// Lag past hard, or latched.
+    Signal,
+    /// Waits for the first samples.
+    FirstSamples,
+    /// The disk is nearly full.
+    Disk,
+    /// The executor cannot take anything.
+    Executor,
+}
+
+impl Stop {
+    /// Whether it stands above the controller, whose state is frozen meanwhile (law C2, order of authority).
+    pub const fn is_above_controller(self) -> bool {
+        matches!(
+            self,
+            Self::Unsupervised
+                | Self::Observer
+                | Self::Ended
+                | Self::Breaker
+                | Self::OnFailure
+                | Self::Paused
+        )
+    }
+}
+
+/// The first reason in the order of authority for which nothing of the backfill starts.
+pub fn stop_of(state: &State, backfill: &Backfill, around: &Surroundings) -> Option<Stop> {
+    let limit = &backfill.limit;
+    let checks = [
+        (backfill.state().is_final(), Stop::Ended),
+        (!around.supervised, Stop::Unsupervised),
+        (state.unreadable.is_some(), Stop::Observer),
+        (
+            !matches!(backfill.state(), BackfillState::Running | BackfillState::Paused),
+            Stop::Ended,
+        ),
+        (limit.value == 0 && limit.rule == Rule::Critical, Stop::Critical),
+        (breaker_holds(backfill, around.now), Stop::Breaker),
+        (backfill.stopped.is_some(), Stop::OnFailure),
+        (backfill.pause.is_some(), Stop::Paused),
+        (limit.value == 0 && limit.rule == Rule::Blind, Stop::Blind),
+        (limit.value == 0 && limit.rule == Rule::Start, Stop::FirstSamples),
+        (limit.value == 0, Stop::Signal),
+        (around.disk_low, Stop::Disk),
+        (executor_problem(backfill, around).is_some(), Stop::Executor),
+    ];
+    checks.into_iter().find_map(|(holds, stop)| holds.then_some(stop))
+}
+
+/// An open breaker holds until its retry time, and then while its one canary runs.
+fn breaker_holds(backfill: &Backfill, now: Time) -> bool {
+    let Some(breaker) = &backfill.breaker else {
+        return false;
+    };
+    now < breaker.retry_at
+        || backfill
+            .active()
+            .any(|c| c.open().is_some_and(|a| a.intended >= breaker.retry_at))
+}
+
+/// Why the backfill's executor can take nothing, in words.
+pub fn executor_problem(backfill: &Backfill, around: &Surroundings) -> Option<String> {
+    match around.executors.get(&backfill.spec.executor) {
+        None => Some(format!(
+            "executor {} is not in the configuration",
+            backfill.spec.executor
+        )),
+        Some(facts) => facts.problem.clone(),
+    }
+}
+
+/// Whether an attempt that was intended before a restart may still be sent: nothing stops its backfill and it still
+/// fits the limit that holds now.
+pub fn may_resubmit(state: &State, backfill: &Backfill, around: &Surroundings) -> bool {
+    stop_of(state, backfill, around).is_none()
+        && (backfill.running_weight() <= allowed(backfill, around.now).limit
+            || backfill.active().count() == 1)
+}
+
+/// Everything that may be submitted now, in the order in which to send it. Backfills take turns, so that none
+/// starves another of slots.
+pub fn decide(state: &State, around: &Surroundings) -> Vec<Intent> {
+    let mut slots = free_slots(state, around);
+    let mut queues: Vec<Queue<'_>> = state
+        .backfills
+        .values()
+        .filter(|b| stop_of(state, b, around).is_none())
+        .map(|b| Queue::new(b, around))
+        .collect();
+    queues.sort_by_key(|q| q.backfill.started.at);
+    let mut intents = Vec::new();
+    loop {
+        let before = intents.len();
+        for queue in &mut queues {
+            if let Some(free) = slots.get_mut(&queue.backfill.spec.executor)
+                && *free > 0
+                && let Some(intent) = queue.next()
+            {
+                *free -= 1;
+                intents.push(intent);
+            }
+        }
+        if intents.len() == before {
+            return intents;
+        }
+    }
+}
+
+/// Weight of the next chunk in order, if there is one: the throttle grows only for a chunk that does not fit.
+pub fn next_weight(backfill: &Backfill, around: &Surroundings) -> Option<u32> {
+    Queue::new(backfill, around)
+        .peek()
+        .map(|chunk| backfill.spec.weight(chunk.id))
+}
+
+fn free_slots(state: &State, around: &Surroundings) -> BTreeMap<Name, u32> {
+    let mut slots: BTreeMap<Name, u32> = around
+        .executors
+        .iter()
+        .map(|(n, e)| (n.clone(), e.slots))
+        .collect();
+    for backfill in state.backfills.values() {
+        for attempt in backfill.active().filter_map(Chunk::open) {
+            if let Some(free) = slots.get_mut(&attempt.executor) {
+                *free = free.saturating_sub(1);
+            }
+        }
+    }
+    slots
+}
+
+/// The chunks of one backfill that wait, in the order of their starts.
+struct Queue<'a> {
+    backfill: &'a Backfill,
+    waiting: Option<std::vec::IntoIter<&'a Chunk>>,
+    ahead: Option<&'a Chunk>,
+    now: Time,
+    limit: u32,
+    running: u32,
+    isolated: bool,
+    starts_left: u32,
+}
+
+impl<'a> Queue<'a> {
+    fn new(backfill: &'a Backfill, around: &Surroundings) -> Self {
+        let gap = chrono::Duration::from_std(around.tuning.start_gap).unwrap_or(chrono::Duration::zero());
+        let paced = around.paced.contains(&backfill.id);
+        // A clock that jumped back must not hold starts for longer than the gap.
+        let too_soon = backfill
+            .last_start
+            .is_some_and(|t| around.now >= t && around.now - t < gap);
+        let starts_left = match (paced, backfill.breaker.is_some()) {
+            (true, _) if too_soon => 0,
+            (true, _) | (_, true) => 1,
+            (false, false) => u32::MAX,
+        };
+        Self {
+            backfill,
+            waiting: None,
+            ahead: None,
+            now: around.now,
+            limit: allowed(backfill, around.now).limit,
+            running: backfill.running_weight(),
+            isolated: backfill
+                .active()
+                .any(|c| backfill.spec.lane(c.id) == Lane::Isolated),
+            starts_left,
+        }
+    }
+
+    /// The next chunk in order that could start if there were room. A chunk of the isolated lane is passed over
+    /// while another one of that lane runs.
+    fn peek(&mut self) -> Option<&'a Chunk> {
+        if self.ahead.is_none() {
+            let waiting = self
+                .waiting
+                .get_or_insert_with(|| in_order(self.backfill, self.now).into_iter());
+            self.ahead =
+                waiting.find(|c| !(self.isolated && self.backfill.spec.lane(c.id) == Lane::Isolated));
+        }
+        self.ahead
+    }
+
+    /// The order is kept: a heavy chunk that does not fit yet is waited for, else it would starve.
+    fn next(&mut self) -> Option<Intent> {
+        if self.starts_left == 0 || !fits(self.limit, self.running, 1) {
+            return None;
+        }
+        let chunk = self.peek()?;
+        let weight = self.backfill.spec.weight(chunk.id);
+        if !fits(self.limit, self.running, weight) {
+            return None;
+        }
+        self.ahead = None;
+        self.running += weight;
+        self.isolated |= self.backfill.spec.lane(chunk.id) == Lane::Isolated;
+        self.starts_left -= 1;
+        Some(Intent {
+            attempt: self.backfill.attempt_id(chunk.id, chunk.next_no()),
+            executor: self.backfill.spec.executor.clone(),
+            profile: next_profile(self.backfill, chunk),
+            weight,
+        })
+    }
+}
+
+/// Step of the profile ladder of a chunk's next attempt: the retry's, else a re-run keeps what the last attempt
+/// had, else the lane's first.
+pub fn next_profile(backfill: &Backfill, chunk: &Chunk) -> u32 {
+    let first = backfill.spec.first_profile(chunk.id) as u32;
+    let largest = backfill.spec.profiles.len().saturating_sub(1) as u32;
+    let step = match (&chunk.retry, chunk.last()) {
+        (Some(retry), _) => retry.profile,
+        (None, Some(last)) => last.profile.max(first),
+        (None, None) => first,
+    };
+    step.min(largest)
+}
+
+/// Chunks that wait for a start and are due, first one first: human re-runs by the time of their request, then the
+/// order of the spec.
+pub fn in_order(backfill: &Backfill, now: Time) -> Vec<&Chunk> {
+    let due = |c: &&Chunk| match c.state {
+        ChunkState::Pending => true,
+        ChunkState::Failed => c.retry.as_ref().is_some_and(|r| r.at <= now),
+        _ => false,
+    };
+    let mut waiting: Vec<&Chunk> = backfill.chunks.iter().filter(due).collect();
+    match &backfill.spec.order {
+        Order::OldestFirst => {}
+        Order::NewestFirst => waiting.reverse(),
+        Order::Custom(first) => {
+            let place: BTreeMap<String, usize> = first
+                .iter()
+                .enumerate()
+                .map(|(i, id)| (id.to_string(), i))
+                .collect();
+            waiting.sort_by_key(|c| place.get(&c.id.to_string()).copied().unwrap_or(usize::MAX));
+        }
+    }
+    if waiting.iter().any(|c| c.rerun.is_some()) {
+        waiting.sort_by_key(|c| c.rerun.as_ref().map_or(u64::MAX, |(seq, _)| *seq));
+    }
+    waiting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::failure::FailureClass;
+    use crate::{
+        domain::event::{Force, Next, Payload},
+        plan::testing::{Night, failure},
+    };
+
+    fn days(intents: &[Intent]) -> Vec<String> {
+        intents.iter().map(|i| i.attempt.chunk.to_string()).collect()
+    }
+
+    #[test]
+    fn no_more_starts_than_the_limit_and_the_slots_allow() {
+        let night = Night::new(10).max_limit(3).slots(2);
+        assert_eq!(days(&night.decide()), ["2023-01-01", "2023-01-02"]);
+        let night = Night::new(10).max_limit(3).slots(8);
+        assert_eq!(night.decide().len(), 3);
+    }
+
+    /// Case B09: the next one starts as soon as one ends, whatever a straggler does.
+    #[test]
+    fn a_slot_refills_as_soon_as_its_attempt_ends() {
+        let mut night = Night::new(10).max_limit(3);
+        for i in 0..3 {
+            night.start(night.day(i));
+        }
+        assert!(night.decide().is_empty());
+        night.finish(night.day(1));
+        assert_eq!(days(&night.decide()), ["2023-01-04"]);
+    }
+
+    /// Case B20.
+    #[test]
+    fn at_limit_one_the_order_of_starts_is_the_order_of_the_plan() {
+        let custom = Order::Custom(vec!["2023-01-03".parse().unwrap(), "2023-01-01".parse().unwrap()]);
+        for (order, expected) in [
+            (
+                Order::OldestFirst,
+                ["2023-01-01", "2023-01-02", "2023-01-03", "2023-01-04"],
+            ),
+            (
+                Order::NewestFirst,
+                ["2023-01-04", "2023-01-03", "2023-01-02", "2023-01-01"],
+            ),
+            (custom, ["2023-01-03", "2023-01-01", "2023-01-02", "2023-01-04"]),
+        ] {
+            let mut night = Night::new(4).max_limit(1).order(order);
+            let mut started = Vec::new();
+            while let Some(intent) = night.decide().first().cloned() {
+                started.push(intent.attempt.chunk.to_string());
+                night.start(intent.attempt.chunk);
+                assert!(night.decide().is_empty(), "limit 1 runs one at a time");
+                night.finish(intent.attempt.chunk);
+            }
+            assert_eq!(started, expected);
+        }
+    }
+
+    /// Case B20: a human re-run is the next start, but waits for a slot.
+    #[test]
+    fn a_human_rerun_goes_to_the_front_inside_the_same_limit() {
+        let mut night = Night::new(5).max_limit(1);
+        night.start(night.day(0));
+        night.finish(night.day(0));
+        night.start(night.day(1));
+        night.human(Payload::RerunRequested {
+            chunks: vec![night.day(0)],
+            digest: String::new(),
+        });
+        assert!(night.decide().is_empty());
+        night.finish(night.day(1));
+        assert_eq!(days(&night.decide()), ["2023-01-01"]);
+        assert_eq!(night.decide()[0].attempt.no, 2);
+    }
+
+    /// Case B30: a lower cap starts nothing until the running weight is below it, and stops nothing.
+    #[test]
+    fn a_cap_below_what_runs_drains() {
+        let mut night = Night::new(20).max_limit(8).slots(20);
+        for intent in night.decide() {
+            night.start(intent.attempt.chunk);
+        }
+        night.human(Payload::CapSet { cap: Some(3) });
+        for i in 0..5 {
+            assert!(night.decide().is_empty());
+            night.finish(night.day(i));
+        }
+        assert!(night.decide().is_empty());
+        night.finish(night.day(5));
+        assert_eq!(night.decide().len(), 1);
+    }
+
+    #[test]
+    fn a_pause_a_stop_on_failure_and_an_open_breaker_start_nothing() {
+        let mut night = Night::new(5);
+        night.human(Payload::Paused { until: None });
+        assert!(night.decide().is_empty());
+        night.human(Payload::Resumed {});
+        assert!(!night.decide().is_empty());
+        let retry_at = night.now + chrono::Duration::minutes(10);
+        night.ours(Payload::BreakerOpened {
+            why: "x".to_owned(),
+            retry_at,
+        });
+        assert!(night.decide().is_empty());
+        night.now = retry_at;
+        assert_eq!(night.decide().len(), 1, "one canary");
+        night.start(night.day(0));
+        assert!(night.decide().is_empty(), "and no second one while it runs");
+    }
+
+    #[test]
+    fn a_retry_starts_when_it_is_due_and_not_before() {
+        let mut night = Night::new(1);
+        let day = night.day(0);
+        night.start(day);
+        let at = night.now + chrono::Duration::seconds(30);
+        night.fail_with(
+            day,
+            failure(FailureClass::Other),
+            Next::Retry {
+                at,
+                profile: 0,
+                used: 1,
+                budget: 2,
+            },
+        );
+        assert!(night.decide().is_empty());
+        night.now = at;
+        assert_eq!(night.decide()[0].attempt.no, 2);
+    }
+
+    #[test]
+    fn isolated_days_run_one_at_a_time_and_do_not_block_the_others() {
+        let mut night = Night::new(6).max_limit(8).slots(8).isolate(&[0, 1]);
+        let first = night.decide();
+        assert_eq!(days(&first)[0], "2023-01-01");
+        assert_eq!(first[0].weight, 4);
+        assert!(!days(&first).contains(&"2023-01-02".to_owned()));
+        assert_eq!(first.len(), 5, "4 + 1 + 1 + 1 + 1 = 8");
+        for intent in first {
+            night.start(intent.attempt.chunk);
+        }
+        night.finish(night.day(0));
+        assert_eq!(days(&night.decide()), ["2023-01-02"]);
+    }
+
+    #[test]
+    fn a_chunk_heavier_than_the_limit_starts_alone() {
+        let mut night = Night::new(3).max_limit(8).isolate(&[1]);
+        night.limit_to(2);
+        night.start(night.day(0));
+        assert!(
+            night.decide().is_empty(),
+            "the heavy one is waited for, not passed over"
+        );
+        night.finish(night.day(0));
+        assert_eq!(days(&night.decide()), ["2023-01-02"]);
+    }
+
+    #[test]
+    fn a_force_never_lifts_what_a_signal_stopped_and_ends_at_its_expiry() {
+        let mut night = Night::new(20).max_limit(10).slots(20);
+        night.limit_to(4);
+        let until = night.now + chrono::Duration::minutes(30);
+        night.human(Payload::Forced {
+            force: Some(Force { limit: 12, until }),
+        });
+        assert_eq!(allowed(night.backfill(), night.now).limit, 10);
+        night.limit_to(0);
+        assert_eq!(allowed(night.backfill(), night.now).limit, 0);
+        night.limit_to(4);
+        assert_eq!(allowed(night.backfill(), until).limit, 4);
+    }
+
+    #[test]
+    fn two_backfills_share_the_slots_in_turn() {
+        let night = Night::new(5).slots(4).second_backfill();
+        let intents = night.decide();
+        let names: Vec<_> = intents
+            .iter()
+            .map(|i| i.attempt.backfill.name().to_owned())
+            .collect();
+        assert_eq!(names, ["orders", "second", "orders", "second"]);
+    }
+
+    /// Case B31: after a resume starts keep their gap.
+    #[test]
+    fn paced_starts_come_one_per_gap() {
+        let mut night = Night::new(5).paced();
+        assert_eq!(night.decide().len(), 1);
+        night.start(night.day(0));
+        night.now += chrono::Duration::seconds(9);
+        assert!(night.decide().is_empty());
+        night.now += chrono::Duration::seconds(1);
+        assert_eq!(night.decide().len(), 1);
+    }
+}

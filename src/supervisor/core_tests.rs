@@ -1,0 +1,234 @@
+//! The supervisor's decisions without a journal and without an outside: appends that succeed, that meet what others
+//! appended, and that fail.
+
+use super::{
+    core::{Core, Effect, Input},
+    gate::Gate,
+    limits::Limits,
+};
+use crate::{
+    domain::{
+        event::{NewEvent, Payload},
+        ids::AttemptId,
+        state::{ChunkState, State},
+        tuning::Tuning,
+    },
+    executor::{Probe, SubmitAnswer},
+    host::boot_now,
+    plan::testing::Night,
+};
+use chrono::Duration;
+use std::collections::BTreeMap;
+
+/// A holder at work. `night.state` is what is durable, `seen` what the holder has folded.
+struct Desk {
+    night: Night,
+    seen: State,
+    core: Core,
+    gate: Gate,
+}
+
+impl Desk {
+    fn new(night: Night) -> Self {
+        let limits = Limits::restore(&BTreeMap::new(), &night.state, |_| None);
+        let slots = BTreeMap::from([("here".parse().unwrap(), 4)]);
+        let gate = Gate::default();
+        gate.lease_renewed(boot_now(), std::time::Duration::from_secs(3600));
+        Self {
+            seen: night.state.clone(),
+            core: Core::new(Tuning::default(), limits, slots),
+            gate,
+            night,
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        let now = self.night.now;
+        self.core.take(&mut self.seen, input, 0.5, now);
+    }
+
+    fn tick(&mut self) {
+        let now = self.night.now;
+        self.core.tick(&mut self.seen, &self.gate, now);
+    }
+
+    fn decide(&mut self) {
+        let now = self.night.now;
+        self.core.decide(&mut self.seen, now);
+    }
+
+    /// The batch becomes durable; gives the effects that leave.
+    fn append(&mut self) -> Vec<Effect> {
+        drop(self.core.batch());
+        self.night.state = self.seen.clone();
+        let effects = self.core.effects();
+        for effect in &effects {
+            if let Effect::Submit(attempt) = effect {
+                self.gate.announce(attempt.clone());
+            }
+        }
+        effects
+    }
+
+    /// A human's command became durable first: the batch meets a conflict and is made anew.
+    fn meet(&mut self, command: Payload) {
+        let batch = self.core.batch();
+        self.night.human(command);
+        self.put_back(batch);
+    }
+
+    fn put_back(&mut self, batch: Vec<NewEvent>) {
+        self.seen = self.night.state.clone();
+        self.core.again(&mut self.seen, batch);
+        self.tick();
+        self.decide();
+    }
+
+    fn state_of(&self, day: u64) -> ChunkState {
+        let id = self.night.day(day);
+        let backfill = self.seen.backfills.get(&self.night.id()).unwrap();
+        backfill.chunk(id).unwrap().state
+    }
+}
+
+fn submits(effects: &[Effect]) -> Vec<&AttemptId> {
+    let submit = |e: &'_ Effect| matches!(e, Effect::Submit(_));
+    effects
+        .iter()
+        .filter(|e| submit(e))
+        .map(|e| match e {
+            Effect::Submit(id) | Effect::Probe(id) | Effect::Stop(id) => id,
+        })
+        .collect()
+}
+
+/// One intent that a crash kept from leaving, and nothing else to do.
+fn with_an_unsent_intent() -> (Desk, AttemptId) {
+    let mut night = Night::new(1);
+    let day = night.day(0);
+    night.intend(day);
+    let attempt = night.attempt(day);
+    let mut desk = Desk::new(night);
+    let probes = desk.core.recover(&desk.seen);
+    assert_eq!(probes, [Effect::Probe(attempt.clone())]);
+    (desk, attempt)
+}
+
+/// Case B04.
+#[test]
+fn an_intent_that_never_left_leaves_after_recovery_also_if_somebody_else_appends_meanwhile() {
+    let (mut desk, attempt) = with_an_unsent_intent();
+    desk.take(Input::Probed(attempt.clone(), Probe::NeverRan));
+    desk.tick();
+    desk.meet(Payload::CapSet { cap: Some(3) });
+    assert_eq!(submits(&desk.append()), [&attempt]);
+}
+
+#[test]
+fn an_intent_that_never_left_is_withdrawn_if_a_pause_comes_meanwhile() {
+    let (mut desk, attempt) = with_an_unsent_intent();
+    desk.take(Input::Probed(attempt, Probe::NeverRan));
+    desk.tick();
+    desk.meet(Payload::Paused { until: None });
+    assert_eq!(submits(&desk.append()), Vec::<&AttemptId>::new());
+    assert_eq!(desk.state_of(0), ChunkState::Pending);
+    let pause = desk.seen.by_name("orders").unwrap().pause.clone().unwrap();
+    assert_eq!(pause.applied, Some(Vec::new()));
+}
+
+#[test]
+fn a_request_to_stop_leaves_also_if_somebody_else_appends_meanwhile() {
+    let mut night = Night::new(2);
+    let day = night.day(0);
+    night.start(day);
+    let attempt = night.attempt(day);
+    night.human(Payload::StopRequested { chunks: vec![day] });
+    let mut desk = Desk::new(night);
+    desk.tick();
+    desk.meet(Payload::CapSet { cap: Some(3) });
+    assert!(desk.append().contains(&Effect::Stop(attempt)));
+}
+
+#[test]
+fn a_pause_that_ends_by_itself_does_not_end_another_pause_that_came_meanwhile() {
+    let mut night = Night::new(2);
+    let until = night.now + Duration::minutes(1);
+    night.human(Payload::Paused { until: Some(until) });
+    night.now = until;
+    let mut desk = Desk::new(night);
+    desk.tick();
+    desk.meet(Payload::Paused { until: None });
+    assert!(submits(&desk.append()).is_empty());
+    let pause = desk.seen.by_name("orders").unwrap().pause.clone();
+    assert_eq!(pause.unwrap().until, None);
+}
+
+#[test]
+fn an_answer_survives_an_append_that_failed() {
+    let mut desk = Desk::new(Night::new(1));
+    desk.decide();
+    let effects = desk.append();
+    let attempt = submits(&effects)[0].clone();
+    let run = crate::domain::ids::ExternalId("pid 1".to_owned());
+    desk.take(Input::Submitted(
+        attempt,
+        SubmitAnswer::Accepted { run, running: true },
+    ));
+    let batch = desk.core.batch();
+    desk.put_back(batch);
+    assert!(submits(&desk.append()).is_empty());
+    assert_eq!(desk.state_of(0), ChunkState::Running);
+}
+
+#[test]
+fn an_attempt_without_an_answer_is_asked_about_at_once_and_then_now_and_again() {
+    let mut desk = Desk::new(Night::new(1));
+    desk.decide();
+    let effects = desk.append();
+    let attempt = submits(&effects)[0].clone();
+    let why = "no answer".to_owned();
+    desk.take(Input::Submitted(attempt.clone(), SubmitAnswer::Unknown { why }));
+    desk.tick();
+    assert_eq!(desk.append(), [Effect::Probe(attempt.clone())]);
+    desk.night.now += Duration::seconds(9);
+    desk.tick();
+    assert!(desk.append().is_empty());
+    desk.night.now += Duration::seconds(1);
+    desk.tick();
+    assert_eq!(desk.append(), [Effect::Probe(attempt)]);
+}
+
+#[test]
+fn a_stop_is_asked_for_at_once_also_right_after_a_look_at_the_attempt() {
+    let mut night = Night::new(1);
+    let day = night.day(0);
+    night.start(day);
+    let attempt = night.attempt(day);
+    let why = "gone silent".to_owned();
+    night.ours(Payload::RunUncertain { attempt: attempt.clone(), why });
+    let mut desk = Desk::new(night);
+    desk.tick();
+    desk.append();
+    desk.night.human(Payload::StopRequested { chunks: vec![day] });
+    desk.seen = desk.night.state.clone();
+    desk.tick();
+    assert!(desk.append().contains(&Effect::Stop(attempt)));
+}
+
+/// An intent that waits for other attempts of its executor to be looked at is not taken back for that.
+#[test]
+fn a_resent_intent_is_not_withdrawn_while_others_are_still_looked_at() {
+    let mut night = Night::new(2);
+    for i in 0..2 {
+        let day = night.day(i);
+        night.intend(day);
+    }
+    let first = night.attempt(night.day(0));
+    let mut desk = Desk::new(night);
+    assert_eq!(desk.core.recover(&desk.seen).len(), 2);
+    desk.take(Input::Probed(first.clone(), Probe::NeverRan));
+    desk.tick();
+    assert_eq!(submits(&desk.append()), [&first]);
+    desk.tick();
+    assert_eq!(desk.state_of(0), ChunkState::Submitting);
+}

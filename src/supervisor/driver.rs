@@ -1,0 +1,209 @@
+//! Performs effects: each one a task with a deadline whose outcome comes back as an input. Nothing here decides.
+
+use super::{
+    core::{Effect, Input},
+    gate::{Gate, Pass},
+    kill_point::{self, reached},
+};
+use crate::{
+    config::secret::{Secret, SecretSource},
+    domain::{
+        failure::{Failure, FailureClass},
+        ids::{AttemptId, Name},
+        state::State,
+    },
+    executor::{Executor, Probe, RunOrder, SubmitAnswer},
+    host::boot_now,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Secret variables by backfill name.
+pub type Secrets = BTreeMap<Name, BTreeMap<String, SecretSource>>;
+
+/// An order with the executor that gets it and where its secrets come from.
+type Sendable = (Arc<dyn Executor>, RunOrder, BTreeMap<String, SecretSource>);
+
+/// The hands of the supervisor.
+pub struct Driver {
+    /// Executors by name.
+    pub executors: BTreeMap<Name, Arc<dyn Executor>>,
+    /// What every submission passes.
+    pub gate: Arc<Gate>,
+    /// Where outcomes go.
+    pub inbox: UnboundedSender<Input>,
+    /// The lease's epoch.
+    pub epoch: u64,
+    /// How long one request may take.
+    pub deadline: Duration,
+    /// Where secret variables come from.
+    pub secrets: Secrets,
+}
+
+impl Driver {
+    /// Starts an effect. The state is that after the events which ordered it.
+    pub fn perform(&self, effect: Effect, state: &State) {
+        match effect {
+            Effect::Submit(id) => match self.order(&id, state) {
+                Some((executor, order, secrets)) => self.submit(executor, order, secrets),
+                None => self.send(Input::Submitted(id, self.no_executor())),
+            },
+            Effect::Probe(id) => match self.order(&id, state) {
+                Some((executor, order, _)) => self.probe(executor, order),
+                None => {
+                    let why = "its executor is not in the configuration any more".to_owned();
+                    self.send(Input::Probed(id, Probe::Unknown { why }));
+                }
+            },
+            Effect::Stop(id) => {
+                if let Some((executor, _, _)) = self.order(&id, state) {
+                    self.stop(executor, id);
+                }
+            }
+        }
+    }
+
+    fn send(&self, input: Input) {
+        // The loop that would read it is gone only when the process ends.
+        let _ = self.inbox.send(input);
+    }
+
+    fn no_executor(&self) -> SubmitAnswer {
+        let message = "its executor is not in the configuration".to_owned();
+        SubmitAnswer::Refused {
+            failure: Failure {
+                class: FailureClass::Config,
+                exit: None,
+                message,
+            },
+        }
+    }
+
+    fn order(
+        &self,
+        id: &AttemptId,
+        state: &State,
+    ) -> Option<Sendable> {
+        let backfill = state.backfills.get(&id.backfill)?;
+        let chunk = backfill.chunk(id.chunk)?;
+        let attempt = chunk.open().filter(|a| a.no == id.no)?;
+        let executor = self.executors.get(&attempt.executor)?.clone();
+        let profile = backfill
+            .spec
+            .profiles
+            .get(attempt.profile as usize)
+            .or(backfill.spec.profiles.last())?
+            .clone();
+        let order = RunOrder {
+            attempt: id.clone(),
+            spec: Arc::new(backfill.spec.clone()),
+            start: chunk.interval.start,
+            end: chunk.interval.end,
+            profile,
+            secrets: BTreeMap::new(),
+            epoch: self.epoch,
+        };
+        let sources = self.secrets.get(&backfill.spec.name).cloned().unwrap_or_default();
+        Some((executor, order, sources))
+    }
+
+    fn submit(
+        &self,
+        executor: Arc<dyn Executor>,
+        mut order: RunOrder,
+        sources: BTreeMap<String, SecretSource>,
+    ) {
+        let (gate, inbox, deadline) = (self.gate.clone(), self.inbox.clone(), self.deadline);
+        tokio::spawn(async move {
+            let id = order.attempt.clone();
+            let answer = match resolve(sources, &order.spec.env_secrets).await {
+                Err(failure) => {
+                    gate.withdraw(&id);
+                    SubmitAnswer::Refused { failure }
+                }
+                Ok(secrets) => {
+                    order.secrets = secrets;
+                    pass_and_send(&gate, executor, order, deadline).await
+                }
+            };
+            reached(kill_point::ANSWERED);
+            let _ = inbox.send(Input::Submitted(id, answer));
+        });
+    }
+
+    fn probe(&self, executor: Arc<dyn Executor>, order: RunOrder) {
+        let (inbox, deadline) = (self.inbox.clone(), self.deadline);
+        tokio::spawn(async move {
+            let id = order.attempt.clone();
+            let why = || format!("no answer within {} s", deadline.as_secs_f32());
+            let probe = match tokio::time::timeout(deadline, executor.probe(order)).await {
+                Ok(probe) => probe,
+                Err(_) => Probe::Unknown { why: why() },
+            };
+            let _ = inbox.send(Input::Probed(id, probe));
+        });
+    }
+
+    fn stop(&self, executor: Arc<dyn Executor>, id: AttemptId) {
+        let (gate, inbox, deadline) = (self.gate.clone(), self.inbox.clone(), self.deadline);
+        tokio::spawn(async move {
+            if !gate.lease_holds(boot_now()) {
+                return;
+            }
+            let failed = match tokio::time::timeout(deadline, executor.cancel(&id)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer".to_owned(),
+            };
+            let _ = inbox.send(Input::StopFailed(id, failed));
+        });
+    }
+}
+
+/// The last step before the outside: gate and lease are looked at right here.
+async fn pass_and_send(
+    gate: &Gate,
+    executor: Arc<dyn Executor>,
+    order: RunOrder,
+    deadline: Duration,
+) -> SubmitAnswer {
+    let not_wanted = |why: &str| SubmitAnswer::NotWanted { why: why.to_owned() };
+    match gate.pass(&order.attempt, boot_now()) {
+        Pass::Withdrawn => return not_wanted("withdrawn before it was sent"),
+        Pass::LeaseTooOld => return not_wanted("the lease was not renewed in time"),
+        Pass::Go => reached(kill_point::GATE_PASSED),
+    }
+    match tokio::time::timeout(deadline, executor.submit(order)).await {
+        Ok(answer) => answer,
+        Err(_) => SubmitAnswer::Unknown {
+            why: format!("no answer to the submission within {} s", deadline.as_secs_f32()),
+        },
+    }
+}
+
+/// Secrets are read for each attempt. One that cannot be read is a failure of the order, not of the day.
+async fn resolve(
+    sources: BTreeMap<String, SecretSource>,
+    wanted: &[String],
+) -> Result<BTreeMap<String, Secret>, Failure> {
+    let failure = |message: String| Failure {
+        class: FailureClass::Config,
+        exit: None,
+        message,
+    };
+    let mut secrets = BTreeMap::new();
+    for name in wanted {
+        let Some(source) = sources.get(name).cloned() else {
+            return Err(failure(format!(
+                "the secret variable {name} is not in the configuration any more"
+            )));
+        };
+        let read = tokio::task::spawn_blocking(move || source.resolve()).await;
+        match read {
+            Ok(Ok(secret)) => drop(secrets.insert(name.clone(), secret)),
+            Ok(Err(error)) => return Err(failure(format!("the secret variable {name}: {error}"))),
+            Err(_) => return Err(failure(format!("reading the secret variable {name} broke off"))),
+        }
+    }
+    Ok(secrets)
+}

@@ -1,0 +1,321 @@
+//! The throttles of all backfills and the judgement of their signals' readings.
+
+use crate::{
+    config::SignalConfig,
+    domain::{
+        Time,
+        event::{NewEvent, Payload},
+        ids::{BackfillId, Name},
+        state::{Backfill, ChunkState, State},
+        tuning::Tuning,
+    },
+    host::{boot_id, boot_now},
+    plan::{
+        decide::{self, Surroundings},
+        throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle},
+    },
+    signals::{
+        Reading,
+        validity::{UsualAge, judge, skew_warning},
+    },
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// How often the throttles are told that time passes.
+const TICK: Duration = Duration::from_millis(500);
+/// How often the median duration of chunks is computed anew.
+const MEDIAN_EVERY: Duration = Duration::from_secs(15);
+
+/// One throttle a backfill, one judge a signal.
+pub struct Limits {
+    levels: BTreeMap<Name, SignalLevels>,
+    usual: BTreeMap<Name, UsualAge>,
+    intervals: BTreeMap<Name, Duration>,
+    throttles: BTreeMap<BackfillId, Throttle>,
+    medians: BTreeMap<BackfillId, (Option<Duration>, crate::host::BootInstant)>,
+    boot: String,
+    ticked: Option<crate::host::BootInstant>,
+    reconfigured: bool,
+    judged: Vec<Judged>,
+}
+
+/// A reading after it was judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The signal.
+    pub signal: Name,
+    /// Value and age of a valid sample, or why there is none.
+    pub sample: Result<(f64, Duration), String>,
+    /// Worth a word although the sample is valid: the server's clock is off.
+    pub warning: Option<String>,
+}
+
+impl Limits {
+    /// Throttles as their newest checkpoints have them: that of the last limit event, or a younger one of the
+    /// minute table.
+    pub fn restore(
+        signals: &BTreeMap<Name, SignalConfig>,
+        state: &State,
+        checkpoint: impl Fn(&BackfillId) -> Option<(Time, String)>,
+    ) -> Self {
+        let mut limits = Self {
+            levels: BTreeMap::new(),
+            usual: BTreeMap::new(),
+            intervals: BTreeMap::new(),
+            throttles: BTreeMap::new(),
+            medians: BTreeMap::new(),
+            boot: boot_id(),
+            ticked: None,
+            reconfigured: false,
+            judged: Vec::new(),
+        };
+        limits.reconfigure(signals);
+        limits.reconfigured = false;
+        for backfill in state.backfills.values() {
+            let minute = checkpoint(&backfill.id)
+                .filter(|(at, _)| *at > backfill.limit.at)
+                .map(|(_, json)| json);
+            let saved = minute.unwrap_or_else(|| backfill.limit.checkpoint.clone());
+            let levels = limits.levels_of(backfill);
+            match Throttle::restore(&saved, levels, &limits.boot, now_at(backfill.limit.at)) {
+                Ok(throttle) => drop(limits.throttles.insert(backfill.id.clone(), throttle)),
+                Err(error) => tracing::debug!(%error, backfill = %backfill.id, "its throttle begins anew"),
+            }
+        }
+        limits
+    }
+
+    /// New thresholds. A signal that is gone drops out at once with its last value (case B25).
+    pub fn reconfigure(&mut self, signals: &BTreeMap<Name, SignalConfig>) {
+        self.levels = signals.iter().map(|(n, s)| (n.clone(), levels(s))).collect();
+        self.usual.retain(|name, _| signals.contains_key(name));
+        self.intervals = signals.iter().map(|(n, s)| (n.clone(), s.interval)).collect();
+        self.reconfigured = true;
+    }
+
+    fn levels_of(&self, backfill: &Backfill) -> BTreeMap<Name, SignalLevels> {
+        let wanted = backfill.spec.signals.iter();
+        wanted
+            .filter_map(|n| self.levels.get(n).map(|l| (n.clone(), *l)))
+            .collect()
+    }
+
+    /// Takes a reading in for every backfill that the signal protects.
+    pub fn reading(
+        &mut self,
+        state: &State,
+        signal: &Name,
+        reading: &Reading,
+        around: &Surroundings,
+        now: Time,
+    ) -> Vec<NewEvent> {
+        let Some(valid) = self.judge(signal, reading) else {
+            return Vec::new();
+        };
+        let warning = skew_warning(reading);
+        self.judged.push(Judged { signal: signal.clone(), sample: valid.clone(), warning });
+        let input = match valid {
+            Ok((value, age)) => Input::Sample {
+                signal: signal.clone(),
+                value,
+                age,
+            },
+            Err(why) => Input::NoSample {
+                signal: signal.clone(),
+                why,
+            },
+        };
+        let concerned: Vec<&Backfill> = state
+            .backfills
+            .values()
+            .filter(|b| is_live(b) && b.spec.signals.contains(signal))
+            .collect();
+        let mut events = Vec::new();
+        for backfill in concerned {
+            let load = self.load(state, backfill, around);
+            let outcomes =
+                self.throttle(backfill, now)
+                    .step(input.clone(), &load, now_at(now), &around.tuning);
+            collect(state, backfill, outcomes, now, &mut events);
+        }
+        events
+    }
+
+    /// Whether a reading is a valid sample: its value and age, or why it is none. `None` for an unknown signal.
+    pub fn judge(&mut self, signal: &Name, reading: &Reading) -> Option<Result<(f64, Duration), String>> {
+        let interval = *self.intervals.get(signal)?;
+        let usual = self.usual.entry(signal.clone()).or_default();
+        let valid = judge(reading, usual, interval).map_err(|unusable| unusable.why);
+        usual.observe(boot_now(), reading);
+        let age = match reading {
+            Reading::Value { age, .. } => *age,
+            _ => Duration::ZERO,
+        };
+        Some(valid.map(|value| (value, age)))
+    }
+
+    /// What was judged since the last call, to be recorded.
+    pub fn take_judged(&mut self) -> Vec<Judged> {
+        std::mem::take(&mut self.judged)
+    }
+
+    /// Time passes: blind times, holds and latches become due.
+    pub fn tick(&mut self, state: &State, around: &Surroundings, now: Time) -> Vec<NewEvent> {
+        let boot = boot_now();
+        let configured = std::mem::take(&mut self.reconfigured);
+        if !configured && self.ticked.is_some_and(|t| boot.since(t) < TICK) {
+            return Vec::new();
+        }
+        self.ticked = Some(boot);
+        self.throttles
+            .retain(|id, _| state.backfills.get(id).is_some_and(is_live));
+        let mut events = Vec::new();
+        for backfill in state
+            .backfills
+            .values()
+            .filter(|b| is_live(b) && !b.spec.signals.is_empty())
+        {
+            let load = self.load(state, backfill, around);
+            let levels = self.levels_of(backfill);
+            let throttle = self.throttle(backfill, now);
+            let mut outcomes = Vec::new();
+            if configured {
+                outcomes = throttle.configure(levels, &load, now_at(now), &around.tuning);
+            }
+            outcomes.extend(throttle.step(Input::Tick, &load, now_at(now), &around.tuning));
+            collect(state, backfill, outcomes, now, &mut events);
+        }
+        events
+    }
+
+    /// A human acknowledged the latch of a backfill.
+    pub fn acknowledge(
+        &mut self,
+        state: &State,
+        id: &BackfillId,
+        tuning: &Tuning,
+        now: Time,
+    ) -> Vec<NewEvent> {
+        let Some(backfill) = state.backfills.get(id) else {
+            return Vec::new();
+        };
+        let outcomes = self.throttle(backfill, now).acknowledge(now_at(now), tuning);
+        let mut events = Vec::new();
+        collect(state, backfill, outcomes, now, &mut events);
+        events
+    }
+
+    /// Backfills whose starts keep their gap now.
+    pub fn paced(&self, tuning: &Tuning) -> BTreeSet<BackfillId> {
+        let paced = self
+            .throttles
+            .iter()
+            .filter(|(_, t)| t.start_gap(tuning).is_some());
+        paced.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The state of a backfill's throttle as JSON, to go on from after a restart.
+    pub fn checkpoint(&self, id: &BackfillId) -> Option<String> {
+        self.throttles.get(id).map(Throttle::checkpoint)
+    }
+
+    fn throttle(&mut self, backfill: &Backfill, now: Time) -> &mut Throttle {
+        let levels = self.levels_of(backfill);
+        let boot = self.boot.clone();
+        self.throttles
+            .entry(backfill.id.clone())
+            .or_insert_with(|| Throttle::new(levels, backfill.spec.max_limit, &boot, now_at(now)))
+    }
+
+    fn load(&mut self, state: &State, backfill: &Backfill, around: &Surroundings) -> Load {
+        let stop = decide::stop_of(state, backfill, around);
+        Load {
+            running: backfill.running_weight(),
+            next_weight: decide::next_weight(backfill, around),
+            median_chunk: self.median(backfill),
+            held_above: stop.is_some_and(decide::Stop::is_above_controller),
+            max_limit: backfill.spec.max_limit,
+        }
+    }
+
+    fn median(&mut self, backfill: &Backfill) -> Option<Duration> {
+        let boot = boot_now();
+        match self.medians.get(&backfill.id) {
+            Some((median, at)) if boot.since(*at) < MEDIAN_EVERY => *median,
+            _ => {
+                let median = median_of_done(backfill);
+                self.medians.insert(backfill.id.clone(), (median, boot));
+                median
+            }
+        }
+    }
+}
+
+fn is_live(backfill: &Backfill) -> bool {
+    !backfill.state().is_final()
+}
+
+fn now_at(wall: Time) -> Now {
+    Now {
+        boot: boot_now(),
+        wall,
+    }
+}
+
+fn levels(signal: &SignalConfig) -> SignalLevels {
+    SignalLevels {
+        unit: signal.unit,
+        low: signal.low,
+        soft: signal.soft,
+        hard: signal.hard,
+        critical: signal.critical,
+        interval: signal.interval,
+        protects: signal.protects,
+    }
+}
+
+/// Outcomes as events. Several backfills may share a signal: its blindness is journaled once.
+fn collect(
+    state: &State,
+    backfill: &Backfill,
+    outcomes: Vec<Outcome>,
+    now: Time,
+    events: &mut Vec<NewEvent>,
+) {
+    for outcome in outcomes {
+        let (actor, payload) = outcome.into_event();
+        let known = match &payload {
+            Payload::BlindSince { signal, .. } => state.blind.contains_key(signal),
+            Payload::SeenAgain { signal } => !state.blind.contains_key(signal),
+            _ => false,
+        };
+        let about = matches!(payload, Payload::LimitChanged { .. }).then(|| backfill.id.clone());
+        if !known {
+            events.push(NewEvent {
+                at: now,
+                actor,
+                reason: None,
+                backfill: about,
+                payload,
+            });
+        }
+    }
+}
+
+/// Median of the real running times of done chunks.
+pub fn median_of_done(backfill: &Backfill) -> Option<Duration> {
+    let mut took: Vec<i64> = backfill
+        .chunks
+        .iter()
+        .filter(|c| c.state == ChunkState::Done)
+        .filter_map(|c| c.last())
+        .filter_map(|a| Some((a.ended? - a.started?).num_milliseconds()))
+        .collect();
+    took.sort_unstable();
+    took.get(took.len() / 2)
+        .and_then(|ms| u64::try_from(*ms).ok())
+        .map(Duration::from_millis)
+}

@@ -1,0 +1,180 @@
+//! What may be lost: samples, limits over time, health. Written on a thread of its own, so that a slow disk never
+//! holds up the loop; what does not fit into its queue is dropped and counted.
+
+use super::{core::Core, limits::Judged};
+use crate::{
+    domain::{
+        Time,
+        ids::{BackfillId, Name},
+        state::State,
+    },
+    journal::{LimitPoint, Observation, Recorder, SamplePoint},
+    plan::decide,
+};
+use std::{
+    collections::HashMap,
+    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+};
+
+/// One thing to write.
+#[derive(Debug, Clone)]
+pub enum Note {
+    /// A poll of a signal.
+    Sample(Name, SamplePoint),
+    /// Something seen of the outside.
+    Seen(&'static str, Observation),
+    /// A backfill's limit and running weight.
+    Limit(BackfillId, LimitPoint),
+    /// A throttle's state.
+    Checkpoint(BackfillId, Time, String),
+}
+
+impl Note {
+    /// A judged reading: what is stale or no number is recorded as no sample.
+    pub fn judged(judged: Judged, at: Time) -> Self {
+        let (value, age) = match judged.sample {
+            Ok((value, age)) => (Ok(value), Some(age)),
+            Err(why) => (Err(why), None),
+        };
+        Self::Sample(judged.signal, SamplePoint { at, value, age })
+    }
+
+    /// What is worth a word about a signal whose samples are valid.
+    pub fn warning(judged: &Judged, at: Time) -> Self {
+        let json = serde_json::json!({ "warning": judged.warning }).to_string();
+        Self::Seen(
+            "signal",
+            Observation {
+                key: judged.signal.to_string(),
+                as_of: at,
+                json,
+            },
+        )
+    }
+
+    /// An executor's health.
+    pub fn health(name: &Name, health: &Result<(), String>, at: Time) -> Self {
+        let problem = health.as_ref().err();
+        let json = serde_json::json!({ "problem": problem }).to_string();
+        Self::Seen(
+            "executor",
+            Observation {
+                key: name.to_string(),
+                as_of: at,
+                json,
+            },
+        )
+    }
+}
+
+/// Notes that may wait for the disk.
+const QUEUE: usize = 10_000;
+
+/// The sending side.
+pub struct Record {
+    sender: Option<SyncSender<Note>>,
+    last: HashMap<BackfillId, (LimitPoint, Time)>,
+    warnings: HashMap<Name, Option<String>>,
+    since_snapshot: u64,
+    dropped: u64,
+}
+
+impl Record {
+    /// Starts the writing thread.
+    pub fn start(recorder: Recorder) -> Self {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let spawned = std::thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || write(recorder, &receiver));
+        if let Err(error) = &spawned {
+            tracing::error!(%error, "samples are not recorded");
+        }
+        Self {
+            sender: spawned.is_ok().then_some(sender),
+            last: HashMap::new(),
+            warnings: HashMap::new(),
+            since_snapshot: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Queues a note; never waits.
+    pub fn send(&mut self, note: Note) {
+        let Some(sender) = &self.sender else { return };
+        match sender.try_send(note) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => self.dropped += 1,
+            Err(TrySendError::Disconnected(_)) => self.sender = None,
+        }
+    }
+
+    /// Queues a signal's warning if it is another one than before.
+    pub fn warning(&mut self, judged: &Judged, at: Time) {
+        let known = self.warnings.get(&judged.signal);
+        if known != Some(&judged.warning) && (known.is_some() || judged.warning.is_some()) {
+            self.warnings.insert(judged.signal.clone(), judged.warning.clone());
+            self.send(Note::warning(judged, at));
+        }
+    }
+
+    /// Counts journaled events towards the next snapshot.
+    pub const fn events(&mut self, n: usize) {
+        self.since_snapshot += n as u64;
+    }
+
+    /// Events since the last snapshot.
+    pub const fn events_since_snapshot(&self) -> u64 {
+        self.since_snapshot
+    }
+
+    /// A snapshot was written.
+    pub const fn snapshot_written(&mut self) {
+        self.since_snapshot = 0;
+    }
+
+    /// Records limits and running weights that changed, and once in five seconds even if not, and a checkpoint of
+    /// each throttle once a minute.
+    pub fn limits(&mut self, state: &State, core: &Core, at: Time) {
+        let live: Vec<_> = state
+            .backfills
+            .values()
+            .filter(|b| !b.state().is_final())
+            .collect();
+        for backfill in live {
+            let limit = decide::allowed(backfill, at).limit;
+            let point = LimitPoint {
+                at,
+                limit,
+                running: backfill.running_weight(),
+            };
+            let old = self.last.get(&backfill.id).copied();
+            let same = old.is_some_and(|(p, _)| p.limit == point.limit && p.running == point.running);
+            let recent = old.is_some_and(|(p, _)| at >= p.at && at - p.at < chrono::Duration::seconds(5));
+            if same && recent {
+                continue;
+            }
+            let saved = old.map_or(at, |(_, saved)| saved);
+            let due = old.is_none() || at < saved || at - saved >= chrono::Duration::seconds(60);
+            if let Some(json) = core.limits.checkpoint(&backfill.id).filter(|_| due) {
+                self.send(Note::Checkpoint(backfill.id.clone(), at, json));
+            }
+            self.last
+                .insert(backfill.id.clone(), (point, if due { at } else { saved }));
+            self.send(Note::Limit(backfill.id.clone(), point));
+        }
+    }
+}
+
+fn write(mut recorder: Recorder, notes: &Receiver<Note>) {
+    while let Ok(note) = notes.recv() {
+        let written = match &note {
+            Note::Sample(signal, point) => recorder.put_sample(signal, point),
+            Note::Seen(kind, seen) => recorder.put_observation(kind, seen),
+            Note::Limit(id, point) => recorder.put_limit(id, *point),
+            Note::Checkpoint(id, at, json) => recorder.put_checkpoint(id, *at, json),
+        };
+        if let Err(error) = written {
+            tracing::debug!(%error, "a sample was lost");
+        }
+    }
+}

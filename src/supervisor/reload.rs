@@ -1,0 +1,106 @@
+//! Endpoints, thresholds, secrets and slots follow the configuration's file; a backfill's order does not: that is
+//! journaled, and a changed order is shown as drift until somebody amends it.
+
+use super::{
+    core::{Core, Input},
+    driver::Driver,
+    poll::Pollers,
+    wiring,
+};
+use crate::{
+    config::Config,
+    domain::{
+        Time,
+        event::{Actor, NewEvent, Payload},
+    },
+    host::BootInstant,
+};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+use tokio::{runtime::Handle, sync::mpsc::UnboundedSender};
+
+/// How often the file's time is looked at.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// The configuration in force and the tasks that it made.
+pub struct Reload {
+    config: Config,
+    changed: Option<SystemTime>,
+    looked: Option<BootInstant>,
+    pollers: Pollers,
+    inbox: UnboundedSender<Input>,
+    runtime: Handle,
+}
+
+impl Reload {
+    /// Takes over the configuration that the supervisor was made with.
+    pub fn new(config: Config, pollers: Pollers, inbox: UnboundedSender<Input>, runtime: Handle) -> Self {
+        let changed = modified(&config.path);
+        Self {
+            config,
+            changed,
+            looked: None,
+            pollers,
+            inbox,
+            runtime,
+        }
+    }
+
+    /// Loads the file again if it changed or `asked`, and puts what may change into force.
+    pub fn look(
+        &mut self,
+        asked: bool,
+        boot: BootInstant,
+        core: &mut Core,
+        driver: &mut Driver,
+        wall: Time,
+    ) -> Option<NewEvent> {
+        if !asked && self.looked.is_some_and(|t| boot.since(t) < EVERY) {
+            return None;
+        }
+        self.looked = Some(boot);
+        let changed = modified(&self.config.path);
+        if !asked && (changed == self.changed || changed.is_none()) {
+            return None;
+        }
+        self.changed = changed;
+        let payload = match Config::load(&self.config.path) {
+            Err(errors) => Payload::ConfigRejected {
+                error: errors.to_string(),
+            },
+            Ok(config) => {
+                let changes = self.config.diff(&config);
+                if changes.is_empty() {
+                    return None;
+                }
+                self.put_in_force(config, core, driver);
+                Payload::ConfigReloaded { changes }
+            }
+        };
+        Some(NewEvent {
+            at: wall,
+            actor: Actor::supervisor(),
+            reason: None,
+            backfill: None,
+            payload,
+        })
+    }
+
+    fn put_in_force(&mut self, config: Config, core: &mut Core, driver: &mut Driver) {
+        let _inside = self.runtime.enter();
+        core.slots = wiring::slots(&config);
+        core.tuning = config.tuning.clone();
+        core.limits.reconfigure(&config.signals);
+        driver.secrets = wiring::secrets(&config);
+        driver.deadline = config.tuning.effect_deadline;
+        // Dropping the old pollers ends them; a signal that is gone drops out at once (case B25).
+        self.pollers = wiring::pollers(&config, &driver.executors, &self.inbox);
+        self.config = config;
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|m| m.modified()).ok()
+}

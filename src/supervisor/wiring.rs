@@ -1,0 +1,170 @@
+//! Making the parts of a supervisor out of a configuration.
+
+use super::{
+    core::{Core, Input},
+    driver::{Driver, Secrets},
+    gate::Gate,
+    limits::Limits,
+    poll::Pollers,
+    record::Record,
+    reload::Reload,
+    run::{Loop, Until, Watch},
+};
+use crate::{
+    config::{Config, ExecutorConfig, Places},
+    domain::{
+        ids::{AttemptId, Name},
+    },
+    executor::{
+        Executor, RunUpdate, Updates,
+        local::{LocalExecutor, LocalSetup},
+    },
+    journal::{Journal, Lease, OpenError, ReadError},
+    net::AdapterError,
+    signals,
+};
+use std::{collections::BTreeMap, io, sync::Arc};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc::{UnboundedSender, unbounded_channel},
+};
+
+/// Why a supervisor could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum WiringError {
+    /// The journal.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The journal's events.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A lag source's settings.
+    #[error(transparent)]
+    Signal(#[from] AdapterError),
+    /// This program's own file, which runs the shim.
+    #[error("cannot find this program's own file: {0}")]
+    Binary(#[from] std::io::Error),
+}
+
+/// Slots of the configured executors.
+pub fn slots(config: &Config) -> BTreeMap<Name, u32> {
+    config
+        .executors
+        .iter()
+        .map(|(n, e)| (n.clone(), e.slots()))
+        .collect()
+}
+
+/// Where secret variables come from.
+pub fn secrets(config: &Config) -> Secrets {
+    config
+        .backfills
+        .iter()
+        .map(|(n, b)| (n.clone(), b.secrets.clone()))
+        .collect()
+}
+
+/// The tasks that ask signals and executors.
+pub fn pollers(
+    config: &Config,
+    executors: &BTreeMap<Name, Arc<dyn Executor>>,
+    inbox: &UnboundedSender<Input>,
+) -> Pollers {
+    let mut pollers = Pollers::default();
+    for (name, signal) in &config.signals {
+        match signals::build(name, signal) {
+            Ok(source) => pollers.signal(name.clone(), source, signal.interval, inbox.clone()),
+            Err(error) => {
+                // Without a source there are no samples: the signal is blind, and says why.
+                let _ = inbox.send(Input::Reading(name.clone(), signals::Reading::Failed(error)));
+            }
+        }
+    }
+    for (name, executor) in executors {
+        pollers.executor(name.clone(), executor.clone(), inbox.clone());
+    }
+    pollers
+}
+
+/// The configured executors, reporting to `updates`.
+///
+/// # Errors
+/// The system does not tell where this program is, which runs the shims.
+pub fn executors(config: &Config, updates: &Updates) -> io::Result<BTreeMap<Name, Arc<dyn Executor>>> {
+    let places = Places::of(&config.journal.path);
+    let make = |name: &Name, executor: &ExecutorConfig| -> io::Result<Arc<dyn Executor>> {
+        match executor {
+            ExecutorConfig::Local { .. } => {
+                let (state, journal) = (places.state.clone(), config.journal.path.clone());
+                let setup = LocalSetup::new(name.clone(), state, journal, config.tuning.clone())?;
+                Ok(Arc::new(LocalExecutor::new(setup, updates.clone())))
+            }
+        }
+    };
+    config
+        .executors
+        .iter()
+        .map(|(n, e)| Ok((n.clone(), make(n, e)?)))
+        .collect()
+}
+
+/// Makes a supervisor that holds `lease`. Must be called inside the runtime.
+///
+/// # Errors
+/// The journal cannot be used.
+pub fn supervisor(
+    config: Config,
+    journal: Journal,
+    lease: Lease,
+    until: Until,
+    watch: Watch,
+) -> Result<(Loop, UnboundedSender<Input>), WiringError> {
+    let (sender, inbox) = unbounded_channel();
+    let updates = forward(&sender);
+    let executors = executors(&config, &updates)?;
+    let state = journal.load_state()?;
+    let record = Record::start(journal.recorder()?);
+    let gate = Arc::new(Gate::default());
+    let limits = Limits::restore(&config.signals, &state, |id| {
+        journal.checkpoint(id).ok().flatten()
+    });
+    let core = Core::new(config.tuning.clone(), limits, slots(&config));
+    let pollers = pollers(&config, &executors, &sender);
+    let driver = Driver {
+        executors,
+        gate: gate.clone(),
+        inbox: sender.clone(),
+        epoch: lease.epoch,
+        deadline: config.tuning.effect_deadline,
+        secrets: secrets(&config),
+    };
+    let reload = Reload::new(config, pollers, sender.clone(), Handle::current());
+    let parts = Loop {
+        journal,
+        state,
+        lease,
+        core,
+        driver,
+        gate,
+        inbox,
+        record,
+        reload,
+        until,
+        watch,
+    };
+    Ok((parts, sender))
+}
+
+/// Executors report by their own words; the loop has one inbox.
+fn forward(inbox: &UnboundedSender<Input>) -> Updates {
+    let (sender, mut updates) = unbounded_channel::<(AttemptId, RunUpdate)>();
+    let inbox = inbox.clone();
+    tokio::spawn(async move {
+        while let Some((attempt, update)) = updates.recv().await {
+            if inbox.send(Input::Run(attempt, update)).is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}

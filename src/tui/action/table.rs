@@ -1,0 +1,513 @@
+//! The table itself. The order of the rows is the order of help.
+
+use super::{Action, Class, Id, enabled};
+use crate::tui::{
+    keymap::{LAST, Place},
+    model::{App, Feed},
+};
+
+const CALENDAR: u16 = Place::Calendar.bit();
+const EVENTS: u16 = Place::Events.bit();
+const DRAWER: u16 = Place::Drawer.bit();
+const LOG: u16 = Place::Log.bit();
+const PLAN: u16 = Place::Plan.bit();
+const WHY: u16 = Place::Why.bit();
+const HELP: u16 = Place::Help.bit();
+const TEXT: u16 = Place::Text.bit();
+/// Panels in which there is nothing to move in, so that the cursor of the calendar moves.
+const GRID: u16 = CALENDAR | Place::Lag.bit() | Place::Executors.bit();
+const HOME: u16 = GRID | EVENTS;
+const DAYS: u16 = HOME | DRAWER;
+const READING: u16 = LOG | WHY | HELP;
+const EVERYWHERE: u16 = DAYS | READING | PLAN | TEXT;
+
+type Enabled = fn(&App, &Feed) -> Result<(), String>;
+type Keys = &'static [(u16, &'static [&'static str])];
+
+const fn look(id: Id, name: &'static str, keys: Keys, about: &'static str) -> Action {
+    Action {
+        id,
+        name,
+        keys,
+        verb: "",
+        about,
+        class: Class::Look,
+        repeats: false,
+        foot: None,
+        enabled: enabled::always,
+    }
+}
+
+impl Action {
+    const fn repeats(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
+    const fn foot(mut self, rank: u8, keys: &'static str, verb: &'static str) -> Self {
+        self.foot = Some((rank, keys));
+        self.verb = verb;
+        self
+    }
+
+    const fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    const fn when(mut self, enabled: Enabled) -> Self {
+        self.enabled = enabled;
+        self
+    }
+}
+
+/// The table.
+pub static ACTIONS: &[Action] = &[
+    // The keys row names the four together.
+    look(
+        Id::MoveLeft,
+        "move-left",
+        &[(GRID, &["h", "left"]), (DRAWER, &["h", "left"])],
+        "one week back",
+    )
+    .repeats()
+    .foot(10, "hjkl", "move")
+    .when(enabled::has_days),
+    look(
+        Id::MoveDown,
+        "move-down",
+        &[(GRID | DRAWER, &["j", "down"])],
+        "next day; in the zoom of years, next year",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(
+        Id::MoveUp,
+        "move-up",
+        &[(GRID | DRAWER, &["k", "up"])],
+        "previous day; in the zoom of years, previous year",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(
+        Id::MoveRight,
+        "move-right",
+        &[(GRID, &["l", "right"]), (DRAWER, &["right"])],
+        "one week on",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(
+        Id::PreviousMonth,
+        "previous-month",
+        &[(DAYS, &["H"])],
+        "previous month",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(Id::NextMonth, "next-month", &[(DAYS, &["L"])], "next month")
+        .repeats()
+        .when(enabled::has_days),
+    look(
+        Id::GotoDate,
+        "goto-date",
+        &[(DAYS, &["g"])],
+        "asks for a date and goes there; g again is the first day",
+    )
+    .when(enabled::has_days),
+    look(Id::FirstDay, "first-day", &[], "goes to the first day").when(enabled::has_days),
+    look(
+        Id::LastDay,
+        "last-day",
+        &[(GRID | DRAWER, &["G"])],
+        "goes to the last day",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::RowStart,
+        "row-start",
+        &[(GRID, &["0", "home"])],
+        "first day of the row",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::RowEnd,
+        "row-end",
+        &[(GRID, &["$", "end"])],
+        "last day of the row",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::HalfPageDown,
+        "half-page-down",
+        &[(GRID, &["ctrl-d", "pgdn"])],
+        "half a page on; it destroys nothing, K stops running days",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(
+        Id::HalfPageUp,
+        "half-page-up",
+        &[(GRID, &["ctrl-u", "pgup"])],
+        "half a page back",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(Id::ZoomIn, "zoom-in", &[(HOME, &["+", "="])], "a cell is a day")
+        .foot(20, "+ -", "zoom")
+        .when(enabled::has_days),
+    look(
+        Id::ZoomOut,
+        "zoom-out",
+        &[(HOME, &["-", "_"])],
+        "a cell is a week",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::Open,
+        "open",
+        &[(HOME, &["enter"])],
+        "opens the day: its attempts, why it waits or failed, its log",
+    )
+    .foot(40, "", "open")
+    .when(enabled::has_cursor),
+    look(
+        Id::Log,
+        "log",
+        &[(DRAWER, &["l"])],
+        "the whole log of the newest attempt",
+    )
+    .foot(15, "", "log")
+    .when(enabled::has_attempt),
+    look(
+        Id::Why,
+        "why",
+        &[(DAYS, &["w"])],
+        "why the day does not run, and what would change that",
+    )
+    .foot(45, "", "why")
+    .when(enabled::has_cursor),
+    look(
+        Id::Filter,
+        "filter",
+        &[(HOME, &["/"])],
+        "shows only days that match words",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::NextMatch,
+        "next-match",
+        &[(DAYS, &["n"])],
+        "next day that matches the filter; without one, the next that needs a human",
+    )
+    .repeats()
+    .foot(30, "", "next failed")
+    .when(enabled::has_days),
+    look(
+        Id::PreviousMatch,
+        "previous-match",
+        &[(DAYS, &["N"])],
+        "previous such day",
+    )
+    .repeats()
+    .when(enabled::has_days),
+    look(
+        Id::OnlyBad,
+        "only-bad",
+        &[(HOME, &["!"])],
+        "shows only failed and quarantined days, or all again",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::MarkRange,
+        "mark-range",
+        &[(GRID, &["v"])],
+        "starts a range at the cursor; v again marks it",
+    )
+    .when(enabled::has_cursor),
+    look(
+        Id::MarkDay,
+        "mark-day",
+        &[(GRID, &["space"])],
+        "marks or unmarks the day",
+    )
+    .when(enabled::has_cursor),
+    look(
+        Id::MarkTo,
+        "mark-to",
+        &[(GRID, &["ctrl-space"])],
+        "marks from the last marked day to the cursor",
+    )
+    .when(enabled::has_cursor),
+    look(
+        Id::MarkFailed,
+        "mark-failed",
+        &[(HOME, &["V"])],
+        "marks every failed day",
+    )
+    .when(enabled::has_days),
+    look(
+        Id::MarkQuarantined,
+        "mark-quarantined",
+        &[],
+        "marks every quarantined day",
+    )
+    .when(enabled::has_days),
+    look(Id::MarkHeld, "mark-held", &[], "marks every held day").when(enabled::has_days),
+    look(Id::ClearMarks, "clear-marks", &[], "unmarks every day").when(enabled::has_marks),
+    look(
+        Id::Pause,
+        "pause",
+        &[(DAYS | LOG | WHY, &["p"])],
+        "pauses the whole backfill at once; when it is paused, shows what resuming would do",
+    )
+    .class(Class::Reduce)
+    .foot(55, "", "pause")
+    .when(enabled::can_pause),
+    look(Id::Resume, "resume", &[], "shows what resuming would do")
+        .class(Class::Widen)
+        .when(enabled::can_resume),
+    look(
+        Id::Hold,
+        "hold",
+        &[(DAYS, &["b"])],
+        "holds the selected days back; when all are held, shows what releasing them would do",
+    )
+    .class(Class::Reduce)
+    .foot(70, "", "hold")
+    .when(enabled::can_hold),
+    look(
+        Id::RerunFailed,
+        "rerun-failed",
+        &[(DAYS, &["r"])],
+        "re-runs the failed days of the selection; without one, all failed days. Shows the plan first",
+    )
+    .class(Class::Widen)
+    .foot(50, "", "re-run")
+    .when(enabled::can_rerun_failed),
+    look(
+        Id::Rerun,
+        "rerun",
+        &[(DAYS, &["R"])],
+        "re-runs every day of the selection, done ones too. Shows the plan first",
+    )
+    .class(Class::Widen)
+    .foot(72, "", "re-run all")
+    .when(enabled::has_cursor),
+    look(
+        Id::Skip,
+        "skip",
+        &[(DAYS, &["s"])],
+        "counts the selected days as settled without running them. Shows the plan first",
+    )
+    .class(Class::Widen)
+    .foot(74, "", "skip")
+    .when(enabled::can_skip),
+    look(
+        Id::Throttle,
+        "throttle",
+        &[(HOME, &["t"])],
+        "lowers or raises the cap, overrides the controller for a while, or gives the limit back to it",
+    )
+    .class(Class::Reduce)
+    .foot(60, "", "limit")
+    .when(enabled::not_final),
+    look(
+        Id::FreeLimit,
+        "free-limit",
+        &[],
+        "takes cap and override away: the controller decides alone",
+    )
+    .class(Class::Widen)
+    .when(enabled::can_free_limit),
+    look(
+        Id::StopRunning,
+        "stop-running",
+        &[(DAYS, &["K"])],
+        "stops the running attempts of the selection; a phrase is asked for",
+    )
+    .class(Class::Final)
+    .foot(76, "", "stop")
+    .when(enabled::can_stop),
+    look(
+        Id::CancelBackfill,
+        "cancel-backfill",
+        &[],
+        "ends the whole order; its name is asked for",
+    )
+    .class(Class::Final)
+    .when(enabled::not_final),
+    look(
+        Id::StartSupervising,
+        "start-supervising",
+        &[(HOME, &["S"])],
+        "starts a supervisor of its own in the background; it goes on when this screen closes",
+    )
+    .class(Class::Widen)
+    .foot(5, "", "start supervising")
+    .when(enabled::nobody_supervises),
+    look(
+        Id::StopSupervising,
+        "stop-supervising",
+        &[],
+        "asks the supervisor to end; what runs goes on running",
+    )
+    .class(Class::Widen)
+    .when(enabled::somebody_supervises),
+    look(
+        Id::Arm,
+        "arm",
+        &[(HOME, &["W"])],
+        "takes read-only off for this screen, or puts it on",
+    ),
+    look(
+        Id::PanelCalendar,
+        "panel-calendar",
+        &[(HOME, &["1"])],
+        "keys go to the calendar",
+    ),
+    look(
+        Id::PanelLag,
+        "panel-lag",
+        &[(HOME, &["2"])],
+        "keys go to the lag chart",
+    ),
+    look(
+        Id::PanelExecutors,
+        "panel-executors",
+        &[(HOME, &["3"])],
+        "keys go to the executors",
+    ),
+    look(
+        Id::PanelEvents,
+        "panel-events",
+        &[(HOME, &["4"])],
+        "keys go to the events",
+    ),
+    look(Id::NextPanel, "next-panel", &[(HOME, &["tab"])], "next panel"),
+    look(
+        Id::PreviousPanel,
+        "previous-panel",
+        &[(HOME, &["shift-tab"])],
+        "previous panel",
+    ),
+    look(
+        Id::NextBackfill,
+        "next-backfill",
+        &[],
+        "shows the next backfill of this journal",
+    ),
+    look(
+        Id::ScrollDown,
+        "scroll-down",
+        &[(EVENTS | READING | PLAN, &["j", "down", "pgdn", "ctrl-d"])],
+        "scrolls down, towards what is new",
+    )
+    .repeats()
+    .foot(12, "jk", "scroll")
+    .when(enabled::can_scroll),
+    look(
+        Id::ScrollUp,
+        "scroll-up",
+        &[(EVENTS | READING | PLAN, &["k", "up", "pgup", "ctrl-u"])],
+        "scrolls up, towards what is old",
+    )
+    .repeats()
+    .when(enabled::can_scroll),
+    look(
+        Id::ScrollTop,
+        "scroll-top",
+        &[(LOG | HELP, &["g", "home"])],
+        "scrolls to the top",
+    ),
+    look(
+        Id::ScrollEnd,
+        "scroll-end",
+        &[(LOG | HELP, &["G", "end"])],
+        "scrolls to the end",
+    ),
+    look(
+        Id::Follow,
+        "follow",
+        &[(HOME | LOG, &["f"])],
+        "goes to the newest line and stays there",
+    ),
+    look(
+        Id::Refresh,
+        "refresh",
+        &[(DAYS | LOG, &["ctrl-r"])],
+        "looks at every source now",
+    ),
+    look(
+        Id::Yank,
+        "yank",
+        &[(DAYS | LOG | WHY, &["y"])],
+        "copies the id of the day, in the drawer of its attempt, to the clipboard",
+    )
+    .when(enabled::has_cursor),
+    look(
+        Id::Confirm,
+        "confirm",
+        &[(PLAN, &["y"])],
+        "does what the dialog says, if its plan has not changed",
+    )
+    .when(enabled::can_confirm),
+    look(
+        Id::CancelDialog,
+        "cancel-dialog",
+        &[(PLAN, &["enter", "esc", "q"])],
+        "closes; nothing is done",
+    )
+    .foot(11, "", "cancel"),
+    look(
+        Id::AllDays,
+        "all-days",
+        &[(PLAN, &["tab"])],
+        "lists every day with its reason",
+    )
+    .foot(14, "", "every day"),
+    look(
+        Id::Close,
+        "close",
+        &[
+            (DAYS | LOG, &["esc"]),
+            (WHY, &["esc", "enter", "w"]),
+            (HELP, &["esc", "enter", "?"]),
+        ],
+        "closes what is on top, then the range, the filter, the marks",
+    )
+    .foot(85, "", "close")
+    .when(enabled::can_close),
+    look(
+        Id::Quit,
+        "quit",
+        &[(DAYS | READING, &["q"])],
+        "like esc; where nothing is left to close it leaves the screen. What runs goes on",
+    ),
+    look(
+        Id::Palette,
+        "command",
+        &[(DAYS | LOG | WHY, &[":", "ctrl-p"])],
+        "every action by name; also a date, or show NAME",
+    )
+    .foot(LAST, "", "command"),
+    look(
+        Id::Help,
+        "help",
+        &[(DAYS | LOG | WHY | PLAN, &["?"])],
+        "the keys of this place",
+    )
+    .foot(LAST + 1, "", "help"),
+    look(
+        Id::Suspend,
+        "suspend",
+        &[(EVERYWHERE, &["ctrl-z"])],
+        "gives the terminal back; fg returns. What runs goes on",
+    ),
+    look(
+        Id::Interrupt,
+        "interrupt",
+        &[(EVERYWHERE, &["ctrl-c"])],
+        "asks to leave; twice within 2 s leaves",
+    ),
+];

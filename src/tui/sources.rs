@@ -1,0 +1,481 @@
+//! What the screen speaks to in earnest: the journal, the planner over it, and the start of a supervisor.
+
+use super::{
+    driver::{Appended, Journalist, Order, Starter},
+    effect::{Planner, Watch},
+    feeder::{News, Source},
+    model::{Ask, ExecutorView, Feed, LeaseView, SignalView},
+};
+use crate::{
+    config::{self, Config, Places},
+    domain::{
+        Time,
+        event::{Actor, Event, NewEvent},
+        ids::{AttemptId, BackfillId, ChunkId, Name},
+        state::{Chunk, State},
+        text,
+        tuning::Tuning,
+    },
+    executor::local,
+    journal::{AppendError, Follower, Journal, Options, Scope},
+    plan::{
+        decide::{ExecutorFacts, Surroundings},
+        preview::{self, Preview},
+        why::{self, Why},
+    },
+    supervisor::glance,
+};
+use chrono::{Duration, Utc};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fs::{File, OpenOptions},
+    io::{Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+/// How much of the past the charts show.
+const WINDOW: Duration = Duration::hours(1);
+/// Events that are shown at first.
+const FIRST_EVENTS: usize = 300;
+/// The tail of a log that is read.
+const LOG_TAIL: u64 = 128 * 1024;
+/// Lines of it that are kept.
+const LOG_LINES: usize = 500;
+
+/// Follows the journal of whatever configuration there is; fills by itself when one appears.
+pub struct JournalSource {
+    explicit: Option<PathBuf>,
+    opened: Option<Opened>,
+}
+
+struct Opened {
+    config: Config,
+    follower: Follower,
+    told: bool,
+    samples: BTreeMap<Name, VecDeque<Poll>>,
+    limits: Option<(BackfillId, Limits)>,
+}
+
+/// When a signal was polled, its valid value, else what was wrong.
+type Poll = (Time, Option<f64>, Option<String>);
+
+/// Limit and running weight over time.
+type Limits = VecDeque<(Time, u32, u32)>;
+
+impl JournalSource {
+    /// A source for the configuration that `explicit` names, or for the one that is found.
+    pub const fn new(explicit: Option<PathBuf>) -> Self {
+        Self {
+            explicit,
+            opened: None,
+        }
+    }
+
+    fn open(&self) -> Result<Opened, String> {
+        let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
+        let config = Config::load(&path).map_err(|e| e.to_string())?;
+        let options = Options {
+            group: config.journal.group.clone(),
+        };
+        let journal = Journal::open(&config.journal.path, options).map_err(|e| e.to_string())?;
+        let follower = Follower::new(journal).map_err(|e| e.to_string())?;
+        Ok(Opened {
+            config,
+            follower,
+            told: false,
+            samples: BTreeMap::new(),
+            limits: None,
+        })
+    }
+}
+
+impl Source for JournalSource {
+    fn poll(&mut self, watch: &Watch) -> Result<News, String> {
+        if self.opened.is_none() {
+            match self.open() {
+                Ok(opened) => self.opened = Some(opened),
+                Err(why) => {
+                    return Ok(News {
+                        config: Some(Err(why)),
+                        as_of: Some(Utc::now()),
+                        ..News::default()
+                    });
+                }
+            }
+        }
+        let Some(opened) = &mut self.opened else {
+            return Ok(News::default());
+        };
+        opened.look(watch)
+    }
+}
+
+impl Opened {
+    fn look(&mut self, watch: &Watch) -> Result<News, String> {
+        let now = Utc::now();
+        let events = self.new_events()?;
+        let state = self.follower.state().clone();
+        let holder = glance::holder(self.follower.journal());
+        let lease = match holder.filter(glance::is_alive) {
+            Some(h) => LeaseView::Held {
+                holder: h.holder,
+                epoch: h.epoch,
+                age: h.age.unwrap_or_default(),
+            },
+            None => LeaseView::Nobody,
+        };
+        Ok(News {
+            events,
+            signals: Some(self.signals(&state, now)),
+            executors: Some(self.executors(&state)),
+            lease: Some(lease),
+            limits: Some(self.limits(watch, now)),
+            as_of: Some(now),
+            problem: Some(
+                state
+                    .config_error
+                    .clone()
+                    .map(|e| format!("configuration not taken over: {e}")),
+            ),
+            log: Some(
+                watch
+                    .log
+                    .as_ref()
+                    .map(|attempt| (attempt.clone(), self.log(attempt))),
+            ),
+            config: Some(Ok(self.config.path.display().to_string())),
+            state: Some(state),
+        })
+    }
+
+    fn new_events(&mut self) -> Result<Vec<Event>, String> {
+        let mut all = Vec::new();
+        if !self.told {
+            self.told = true;
+            all = self
+                .follower
+                .journal()
+                .newest_of(Scope::All, FIRST_EVENTS)
+                .map_err(|e| e.to_string())?;
+        }
+        while let Some(events) = self.follower.poll().map_err(|e| e.to_string())? {
+            all.extend(events);
+        }
+        Ok(all)
+    }
+
+    fn signals(&mut self, state: &State, now: Time) -> BTreeMap<Name, SignalView> {
+        let mut views = BTreeMap::new();
+        let warnings = warnings(self.follower.journal());
+        for (name, signal) in &self.config.signals {
+            let known = self.samples.entry(name.clone()).or_default();
+            let from = known
+                .back()
+                .map_or(now - WINDOW, |(at, ..)| *at + Duration::milliseconds(1));
+            for point in self
+                .follower
+                .journal()
+                .samples_since(name, from)
+                .unwrap_or_default()
+            {
+                let (value, problem) = match point.value {
+                    Ok(value) => (Some(value), None),
+                    Err(why) => (None, Some(why)),
+                };
+                known.push_back((point.at, value, problem));
+            }
+            while known.front().is_some_and(|(at, ..)| *at < now - WINDOW) {
+                known.pop_front();
+            }
+            let blind = state.blind.get(name).map(|b| b.why.clone());
+            let newest = known.back().and_then(|(.., problem)| problem.clone());
+            let samples: VecDeque<_> = known.iter().map(|(at, value, _)| (*at, *value)).collect();
+            let slope = slope(&samples, self.config.tuning.slope_window, now);
+            let view = SignalView {
+                name: name.clone(),
+                unit: signal.unit,
+                low: signal.low,
+                soft: signal.soft,
+                hard: signal.hard,
+                critical: signal.critical,
+                interval: signal.interval,
+                samples,
+                slope,
+                problem: blind.or(newest).or_else(|| warnings.get(name.as_str()).cloned()),
+            };
+            views.insert(name.clone(), view);
+        }
+        views
+    }
+
+    fn executors(&self, state: &State) -> BTreeMap<Name, ExecutorView> {
+        let seen = self
+            .follower
+            .journal()
+            .observations("executor")
+            .unwrap_or_default();
+        let running = |name: &Name| {
+            let open = state
+                .backfills
+                .values()
+                .flat_map(|b| b.active())
+                .filter_map(Chunk::open);
+            open.filter(|a| a.executor == *name).count() as u32
+        };
+        let view = |(name, config): (&Name, &config::ExecutorConfig)| {
+            let last = seen.iter().find(|o| o.key == name.as_str());
+            let json = last.and_then(|o| serde_json::from_str::<serde_json::Value>(&o.json).ok());
+            let problem = json.and_then(|j| j.get("problem")?.as_str().map(str::to_owned));
+            let view = ExecutorView {
+                name: name.clone(),
+                running: running(name),
+                slots: config.slots(),
+                seen: last.map(|o| o.as_of),
+                problem,
+            };
+            (name.clone(), view)
+        };
+        self.config.executors.iter().map(view).collect()
+    }
+
+    fn limits(&mut self, watch: &Watch, now: Time) -> Limits {
+        let Some(id) = &watch.backfill else {
+            self.limits = None;
+            return VecDeque::new();
+        };
+        if self.limits.as_ref().is_none_or(|(known, _)| known != id) {
+            self.limits = Some((id.clone(), VecDeque::new()));
+        }
+        let Some((_, known)) = &mut self.limits else {
+            return VecDeque::new();
+        };
+        let from = known
+            .back()
+            .map_or(now - WINDOW, |(at, ..)| *at + Duration::milliseconds(1));
+        let points = self.follower.journal().limits_since(id, from).unwrap_or_default();
+        known.extend(points.iter().map(|p| (p.at, p.limit, p.running)));
+        while known.front().is_some_and(|(at, ..)| *at < now - WINDOW) {
+            known.pop_front();
+        }
+        known.clone()
+    }
+
+    fn log(&self, attempt: &AttemptId) -> Vec<String> {
+        let path = local::log_path(&Places::of(&self.config.journal.path).state, attempt);
+        tail(&path).unwrap_or_else(|error| vec![format!("no log: {error}")])
+    }
+}
+
+/// What is worth a word about signals whose samples are valid: a clock that is off.
+fn warnings(journal: &Journal) -> BTreeMap<String, String> {
+    let seen = journal.observations("signal").unwrap_or_default();
+    let warning = |json: &str| {
+        let json: serde_json::Value = serde_json::from_str(json).ok()?;
+        json.get("warning")?.as_str().map(str::to_owned)
+    };
+    seen.into_iter().filter_map(|o| Some((o.key, warning(&o.json)?))).collect()
+}
+
+/// The last lines of a file, cleaned.
+fn tail(path: &Path) -> std::io::Result<Vec<String>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(LOG_TAIL);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // The first line of a tail is most likely half a line.
+    let lines: Vec<&str> = text.lines().skip(usize::from(from > 0)).collect();
+    let skip = lines.len().saturating_sub(LOG_LINES);
+    Ok(lines.into_iter().skip(skip).map(text::clean).collect())
+}
+
+/// Least-squares slope of the samples in the window, in units per second; `None` under eight samples (law C2).
+fn slope(samples: &VecDeque<(Time, Option<f64>)>, window: std::time::Duration, now: Time) -> Option<f64> {
+    let from = now - Duration::from_std(window).ok()?;
+    let recent = samples.iter().rev().take_while(|(at, _)| *at >= from);
+    let points: Vec<(f64, f64)> = recent
+        .filter_map(|(at, v)| v.map(|v| ((*at - now).num_milliseconds() as f64 / 1000.0, v)))
+        .collect();
+    if points.len() < 8 {
+        return None;
+    }
+    let n = points.len() as f64;
+    let (sx, sy) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0, y + p.1));
+    let (mx, my) = (sx / n, sy / n);
+    let (num, den) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| {
+        (a + (x - mx) * (y - my), b + (x - mx).powi(2))
+    });
+    (den > 0.0).then(|| num / den)
+}
+
+/// Writes the operator's commands.
+pub struct JournalWriter {
+    explicit: Option<PathBuf>,
+    actor: Actor,
+    journal: Option<Journal>,
+}
+
+impl JournalWriter {
+    /// A writer in the name of `actor`.
+    pub const fn new(explicit: Option<PathBuf>, actor: Actor) -> Self {
+        Self {
+            explicit,
+            actor,
+            journal: None,
+        }
+    }
+
+    fn journal(&mut self) -> Result<&mut Journal, String> {
+        if self.journal.is_none() {
+            let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
+            let config = Config::load(&path).map_err(|e| e.to_string())?;
+            let options = Options {
+                group: config.journal.group.clone(),
+            };
+            self.journal = Some(Journal::open(&config.journal.path, options).map_err(|e| e.to_string())?);
+        }
+        self.journal
+            .as_mut()
+            .ok_or_else(|| "the journal is not open".to_owned())
+    }
+}
+
+impl Journalist for JournalWriter {
+    fn fresh(&mut self) -> Result<Arc<State>, String> {
+        Ok(Arc::new(self.journal()?.load_state().map_err(|e| e.to_string())?))
+    }
+
+    fn append(&mut self, order: &Order) -> Appended {
+        let actor = self.actor.clone();
+        let event = |payload: &crate::domain::event::Payload| NewEvent {
+            at: Utc::now(),
+            actor: actor.clone(),
+            reason: order.reason.clone(),
+            backfill: order.backfill.clone(),
+            payload: payload.clone(),
+        };
+        let events: Vec<NewEvent> = order.payloads.iter().map(event).collect();
+        let journal = match self.journal() {
+            Ok(journal) => journal,
+            Err(why) => return Appended::Refused { why },
+        };
+        match journal.append(order.head, None, &events) {
+            Ok(seqs) => Appended::Accepted {
+                seq: seqs.last().copied().unwrap_or_default(),
+            },
+            Err(AppendError::Conflict { .. }) => Appended::Conflict,
+            Err(error) => Appended::Refused {
+                why: error.to_string(),
+            },
+        }
+    }
+}
+
+/// The planner of floor 2 over what the screen knows.
+pub struct Plans {
+    /// The laws' times, for sentences.
+    pub tuning: Tuning,
+}
+
+impl Planner for Plans {
+    fn preview(&self, feed: &Feed, backfill: Option<&BackfillId>, ask: &Ask, now: Time) -> Preview {
+        match backfill.and_then(|id| feed.state.backfills.get(id)) {
+            Some(backfill) => preview::make(backfill, ask, now),
+            None => preview::of_journal(ask),
+        }
+    }
+
+    fn why(&self, feed: &Feed, backfill: &BackfillId, chunk: ChunkId, now: Time) -> Option<Why> {
+        let backfill = feed.state.backfills.get(backfill)?;
+        why::why(&feed.state, backfill, chunk, &self.surroundings(feed, now))
+    }
+}
+
+impl Plans {
+    fn surroundings(&self, feed: &Feed, now: Time) -> Surroundings {
+        let facts = |e: &ExecutorView| ExecutorFacts {
+            slots: e.slots,
+            problem: e.problem.clone(),
+        };
+        Surroundings {
+            now,
+            tuning: self.tuning.clone(),
+            executors: feed
+                .executors
+                .iter()
+                .map(|(n, e)| (n.clone(), facts(e)))
+                .collect(),
+            paced: BTreeSet::new(),
+            disk_low: false,
+            supervised: feed.lease != LeaseView::Nobody,
+        }
+    }
+}
+
+/// Starts a detached `backfill run`: own session, no terminal, log file, folder `/`.
+pub struct Detached {
+    /// The configuration's file, as it was named.
+    pub explicit: Option<PathBuf>,
+}
+
+impl Starter for Detached {
+    fn start(&self) -> Result<String, String> {
+        let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
+        let config = Config::load(&path).map_err(|e| e.to_string())?;
+        let child = spawn(&config, &[]).map_err(|e| format!("no supervisor was started: {e}"))?;
+        let pid = child.id();
+        // Whoever reaps it must not wait for it on the screen's threads.
+        let mut child = child;
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        match child.try_wait() {
+            Ok(Some(status)) if !status.success() => Err(last_words(&config, status.code())),
+            _ => {
+                std::thread::Builder::new()
+                    .name("reaper".to_owned())
+                    .spawn(move || drop(child.wait()))
+                    .map_err(|e| e.to_string())?;
+                Ok(format!("supervisor started, pid {pid}"))
+            }
+        }
+    }
+}
+
+/// The file into which a detached supervisor's words go.
+pub fn output_file(config: &Config) -> PathBuf {
+    Places::of(&config.journal.path).state.join("supervisor.out")
+}
+
+/// Spawns a supervisor of everything that was started and has not ended.
+///
+/// # Errors
+/// The program or its output file cannot be opened.
+pub fn spawn(config: &Config, more: &[String]) -> std::io::Result<std::process::Child> {
+    let out = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(output_file(config))?;
+    Command::new(crate::host::own_binary()?)
+        .args(["run", "--detached", "--config"])
+        .arg(&config.path)
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .current_dir("/")
+        .spawn()
+}
+
+fn last_words(config: &Config, code: Option<i32>) -> String {
+    let lines = tail(&output_file(config)).unwrap_or_default();
+    let said = lines.last().map_or("it said nothing", String::as_str);
+    match code {
+        Some(code) => format!("the supervisor ended at once with {code}: {said}"),
+        None => format!("the supervisor was killed at once: {said}"),
+    }
+}
