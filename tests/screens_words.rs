@@ -91,7 +91,7 @@ fn a_pause_with_an_end_says_when_it_ends() {
         },
         None,
     );
-    assert!(words(&feed).1.ends_with("ends by itself at 03:30:00 in 19m40s"));
+    assert!(words(&feed).1.ends_with("ends by itself at 03:30:00 in 19m"));
 }
 
 #[test]

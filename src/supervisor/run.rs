@@ -9,6 +9,7 @@ use super::{
     record::{Note, Record},
     reload::Reload,
 };
+use crate::{config::Places, executor::local};
 use crate::{
     domain::{
         Time,
@@ -22,7 +23,6 @@ use crate::{
         snapshot_due,
     },
 };
-use crate::{config::Places, executor::local};
 use chrono::Utc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -12,9 +12,7 @@ use super::{
 };
 use crate::{
     config::{Config, ExecutorConfig, Places},
-    domain::{
-        ids::{AttemptId, Name},
-    },
+    domain::ids::{AttemptId, Name},
     executor::{
         Executor, RunUpdate, Updates,
         local::{LocalExecutor, LocalSetup},

@@ -501,7 +501,10 @@ fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a
 
 fn acts_on_chunks(dialog: &PlanDialog) -> bool {
     use crate::tui::model::Ask;
-    matches!(dialog.ask, Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_))
+    matches!(
+        dialog.ask,
+        Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_)
+    )
 }
 
 /// The verb of the acting key, with the count again.

@@ -2,7 +2,7 @@
 
 use super::{
     eta::Eta,
-    numbers::{age, clock, count, delta, duration, eta, exact, lag, percent, rough, slope},
+    numbers::{age, clock, count, delta, duration, eta, exact, lag, percent, rough, slope, whole},
     scene::Scene,
     sentences::{Allowed, Binder, StateWord, allowed, blind_since, clauses, state_word, why},
 };
@@ -241,7 +241,7 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     };
     let (arrow, token) = trend.arrow(scene);
     let mut pieces = vec![now, p(format!(" {arrow} "), look.ink(token))];
-    let speed = format!("{} ", slope(trend.slope, signal.unit));
+    let speed = format!("{} ", slope(trend.slope));
     let goal = trend.goal();
     let ink = if trend.slope > 0.0 {
         look.ink(Token::Warn)
@@ -260,16 +260,12 @@ fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView, room: u16) -> Vec<Piece
     let look = scene.look;
     let mut pieces = vec![p("no sample", look.bold(Token::Warn))];
     if let Some((at, value)) = Scene::last(signal) {
-        let last = format!(", {} {} ago", lag(value, signal.unit), rough_age(scene.now - at));
+        let last = format!(", {} {} ago", lag(value, signal.unit), whole(scene.now - at));
         let short = format!(" {}", age(scene.now - at));
         let fits = width(&pieces) + columns(&last) <= room;
         pieces.push(p(if fits { last } else { short }, look.ink(Token::Muted)));
     }
     pieces
-}
-
-fn rough_age(d: chrono::TimeDelta) -> String {
-    if d.num_seconds() < 60 { age(d) } else { duration(d) }
 }
 
 /// Where a lag is going.

@@ -148,7 +148,7 @@ fn row(
         Some(trend) => {
             let sign = if trend.slope < 0.0 { "-" } else { "+" };
             // Text on the selected row: hues have no contrast to spare on it.
-            p(format!("{sign}{}", slope(trend.slope, signal.unit)), text)
+            p(format!("{sign}{}", slope(trend.slope)), text)
         }
         None => p("flat", look.ink(Token::Muted)),
     };

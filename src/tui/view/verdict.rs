@@ -208,7 +208,7 @@ fn drain_clock(
     let remark = match speed {
         Some(m) => format!(
             "at {}",
-            slope(m, signal.unit).replace(
+            slope(m).replace(
                 "/s",
                 &format!(" {}/s", super::chunk_words::unit_word(signal.unit))
             )
