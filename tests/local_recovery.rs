@@ -132,6 +132,32 @@ async fn a_killed_shim_takes_its_whole_run_with_it() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Two journals on one host may know an attempt by the same id, as two demos of one seed do.
+#[tokio::test]
+async fn ending_what_is_left_of_a_run_spares_the_run_of_the_same_name_of_another_journal() {
+    let (mut lost, mut other) = (Machine::new(), Machine::new());
+    let script = "echo $PPID > shim; touch up; while [ ! -e go ]; do sleep 0.02; done";
+    let (order, same) = (lost.script(script), other.script(script));
+    assert_eq!(order.attempt, same.attempt);
+    lost.start(&order).await;
+    other.start(&same).await;
+    until("both are up", || {
+        lost.path("up").exists() && other.path("up").exists()
+    })
+    .await;
+    let shim = lost
+        .read("shim")
+        .trim()
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(failure(&lost.end(&order).await).class, FailureClass::Killed);
+    fs::write(other.path("go"), "").unwrap();
+    assert_eq!(other.end(&same).await.result, Ok(()));
+}
+
 /// Case B04: two shims of one attempt, at the same time.
 #[tokio::test]
 async fn of_two_shims_that_race_for_one_claim_one_runs_the_command() {

@@ -11,7 +11,7 @@ use crate::{
         state::{Backfill, BackfillState, ChunkState, State},
     },
     plan::{
-        decide::{self, Binding, Stop, Surroundings},
+        decide::{self, Stop, Surroundings},
         why,
     },
     supervisor::glance,
@@ -147,12 +147,6 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
     let reason = why::stop(state, backfill, around);
-    let by = match allowed.by {
-        Binding::Controller => "throttle",
-        Binding::Cap => "cap",
-        Binding::Force => "force",
-        Binding::MaxLimit => "max_limit",
-    };
     let counts: BTreeMap<_, _> = ChunkState::ALL
         .into_iter()
         .filter(|s| backfill.count(*s) > 0)
@@ -169,7 +163,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
             .map_or_else(|| backfill.limit.why.clone(), |r| r.text.clone()),
         reason,
         limit: allowed.limit,
-        limit_by: by,
+        limit_by: allowed.by.word(),
         running: backfill.running_weight(),
         max_limit: spec.max_limit,
         chunks: backfill.chunks.len(),

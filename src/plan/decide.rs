@@ -1,5 +1,6 @@
 //! What may be submitted now, where, with which resources. A pure function of the state and its surroundings.
 
+use super::throttle::authority::{Binding, Controller, effective_limit, fits};
 use crate::domain::{
     Time,
     event::Rule,
@@ -58,50 +59,17 @@ pub struct Allowed {
     pub by: Binding,
 }
 
-/// Who binds the limit, in the order of authority of law C2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Binding {
-    /// The throttle.
-    Controller,
-    /// A human cap.
-    Cap,
-    /// A human override.
-    Force,
-    /// The order's own `max_limit`.
-    MaxLimit,
-}
-
-/// The limit of a backfill now. A force raises at most to `max_limit`, ends at its expiry, and never lifts a stop
-/// that a signal made (hard, critical, latch, blind, no samples yet).
+/// The limit of a backfill now. A force raises at most to `max_limit`, ends at its expiry, and never lifts what a
+/// signal stopped (hard, critical, latch) or what it cannot see (blind, no samples yet).
 pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
-    let max = backfill.spec.max_limit;
-    let controller = backfill.limit.value.min(max);
-    if stopped_by_signal(backfill) {
-        return Allowed {
-            limit: 0,
-            by: Binding::Controller,
-        };
-    }
-    if let Some((force, _)) = backfill.force.as_ref().filter(|(f, _)| f.until > now) {
-        return Allowed {
-            limit: force.limit.min(max),
-            by: Binding::Force,
-        };
-    }
-    match backfill.cap {
-        Some((cap, _)) if cap < controller => Allowed {
-            limit: cap,
-            by: Binding::Cap,
-        },
-        _ if controller == max => Allowed {
-            limit: max,
-            by: Binding::MaxLimit,
-        },
-        _ => Allowed {
-            limit: controller,
-            by: Binding::Controller,
-        },
-    }
+    let controller = Controller {
+        limit: backfill.limit.value,
+        forcible: !stopped_by_signal(backfill) && backfill.limit.rule != Rule::Blind,
+    };
+    let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
+    let force = backfill.force.as_ref().map(|(force, _)| *force);
+    let (limit, by) = effective_limit(controller, cap, force, backfill.spec.max_limit, now);
+    Allowed { limit, by }
 }
 
 /// Whether the controller allows nothing at all.
@@ -313,12 +281,12 @@ impl<'a> Queue<'a> {
 
     /// The order is kept: a heavy chunk that does not fit yet is waited for, else it would starve.
     fn next(&mut self) -> Option<Intent> {
-        if self.starts_left == 0 || self.limit == 0 || (self.running >= self.limit && self.running > 0) {
+        if self.starts_left == 0 || !fits(self.limit, self.running, 1) {
             return None;
         }
         let chunk = self.peek()?;
         let weight = self.backfill.spec.weight(chunk.id);
-        if self.running > 0 && self.running + weight > self.limit {
+        if !fits(self.limit, self.running, weight) {
             return None;
         }
         self.ahead = None;

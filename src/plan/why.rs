@@ -1,6 +1,9 @@
 //! Why a chunk does not run: for any cell of the calendar the one reason that binds, and what would unblock it.
 
-use super::decide::{self, Allowed, Binding, Stop, Surroundings};
+use super::{
+    decide::{self, Allowed, Stop, Surroundings},
+    throttle::authority::{Binding, fits},
+};
 use crate::domain::{
     Time,
     failure::Failure,
@@ -224,7 +227,7 @@ fn waiting(state: &State, backfill: &Backfill, chunk: &Chunk, around: &Surroundi
         format!("{ahead} before it in order")
     };
     let weight = backfill.spec.weight(chunk.id);
-    if running > 0 && running + weight > limit {
+    if !fits(limit, running, weight) {
         let text = format!(
             "{running} running of limit {limit}{}; {place}",
             binding(backfill, by)
@@ -232,7 +235,7 @@ fn waiting(state: &State, backfill: &Backfill, chunk: &Chunk, around: &Surroundi
         return Why::new(
             "limit",
             text,
-            if by == Binding::Controller {
+            if by == Binding::Throttle {
                 ""
             } else {
                 "t changes the limit"
@@ -275,7 +278,7 @@ fn binding(backfill: &Backfill, by: Binding) -> String {
             .force
             .as_ref()
             .map_or(String::new(), |(_, m)| format!(", forced by {}", m.by.name)),
-        Binding::Controller => backfill
+        Binding::Throttle => backfill
             .limit
             .signal
             .as_ref()

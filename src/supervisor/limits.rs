@@ -16,7 +16,7 @@ use crate::{
     },
     signals::{
         Reading,
-        validity::{UsualAge, judge},
+        validity::{UsualAge, judge, skew_warning},
     },
 };
 use std::{
@@ -39,6 +39,18 @@ pub struct Limits {
     boot: String,
     ticked: Option<crate::host::BootInstant>,
     reconfigured: bool,
+    judged: Vec<Judged>,
+}
+
+/// A reading after it was judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The signal.
+    pub signal: Name,
+    /// Value and age of a valid sample, or why there is none.
+    pub sample: Result<(f64, Duration), String>,
+    /// Worth a word although the sample is valid: the server's clock is off.
+    pub warning: Option<String>,
 }
 
 impl Limits {
@@ -58,6 +70,7 @@ impl Limits {
             boot: boot_id(),
             ticked: None,
             reconfigured: false,
+            judged: Vec::new(),
         };
         limits.reconfigure(signals);
         limits.reconfigured = false;
@@ -102,6 +115,8 @@ impl Limits {
         let Some(valid) = self.judge(signal, reading) else {
             return Vec::new();
         };
+        let warning = skew_warning(reading);
+        self.judged.push(Judged { signal: signal.clone(), sample: valid.clone(), warning });
         let input = match valid {
             Ok((value, age)) => Input::Sample {
                 signal: signal.clone(),
@@ -140,6 +155,11 @@ impl Limits {
             _ => Duration::ZERO,
         };
         Some(valid.map(|value| (value, age)))
+    }
+
+    /// What was judged since the last call, to be recorded.
+    pub fn take_judged(&mut self) -> Vec<Judged> {
+        std::mem::take(&mut self.judged)
     }
 
     /// Time passes: blind times, holds and latches become due.

@@ -1,7 +1,7 @@
 //! What may be lost: samples, limits over time, health. Written on a thread of its own, so that a slow disk never
 //! holds up the loop; what does not fit into its queue is dropped and counted.
 
-use super::core::Core;
+use super::{core::Core, limits::Judged};
 use crate::{
     domain::{
         Time,
@@ -10,7 +10,6 @@ use crate::{
     },
     journal::{LimitPoint, Observation, Recorder, SamplePoint},
     plan::decide,
-    signals::Reading,
 };
 use std::{
     collections::HashMap,
@@ -31,14 +30,26 @@ pub enum Note {
 }
 
 impl Note {
-    /// A reading as a sample.
-    pub fn reading(signal: &Name, reading: &Reading, at: Time) -> Self {
-        let (value, age) = match reading {
-            Reading::Value { value, age, .. } => (Ok(*value), Some(*age)),
-            Reading::NoSample { why, .. } => (Err(why.clone()), None),
-            Reading::Failed(error) => (Err(error.to_string()), None),
+    /// A judged reading: what is stale or no number is recorded as no sample.
+    pub fn judged(judged: Judged, at: Time) -> Self {
+        let (value, age) = match judged.sample {
+            Ok((value, age)) => (Ok(value), Some(age)),
+            Err(why) => (Err(why), None),
         };
-        Self::Sample(signal.clone(), SamplePoint { at, value, age })
+        Self::Sample(judged.signal, SamplePoint { at, value, age })
+    }
+
+    /// What is worth a word about a signal whose samples are valid.
+    pub fn warning(judged: &Judged, at: Time) -> Self {
+        let json = serde_json::json!({ "warning": judged.warning }).to_string();
+        Self::Seen(
+            "signal",
+            Observation {
+                key: judged.signal.to_string(),
+                as_of: at,
+                json,
+            },
+        )
     }
 
     /// An executor's health.
@@ -63,6 +74,7 @@ const QUEUE: usize = 10_000;
 pub struct Record {
     sender: Option<SyncSender<Note>>,
     last: HashMap<BackfillId, (LimitPoint, Time)>,
+    warnings: HashMap<Name, Option<String>>,
     since_snapshot: u64,
     dropped: u64,
 }
@@ -80,6 +92,7 @@ impl Record {
         Self {
             sender: spawned.is_ok().then_some(sender),
             last: HashMap::new(),
+            warnings: HashMap::new(),
             since_snapshot: 0,
             dropped: 0,
         }
@@ -92,6 +105,15 @@ impl Record {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => self.dropped += 1,
             Err(TrySendError::Disconnected(_)) => self.sender = None,
+        }
+    }
+
+    /// Queues a signal's warning if it is another one than before.
+    pub fn warning(&mut self, judged: &Judged, at: Time) {
+        let known = self.warnings.get(&judged.signal);
+        if known != Some(&judged.warning) && (known.is_some() || judged.warning.is_some()) {
+            self.warnings.insert(judged.signal.clone(), judged.warning.clone());
+            self.send(Note::warning(judged, at));
         }
     }
 

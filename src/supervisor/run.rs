@@ -154,6 +154,7 @@ impl Loop {
                 self.note(&input, pass.wall);
                 self.core.take(&mut self.state, input, rng.random(), pass.wall);
             }
+            self.note_judged(pass.wall);
             self.conclude(pass);
             if let Some(ended) = self.append(pass)? {
                 return Ok(ended);
@@ -308,20 +309,16 @@ impl Loop {
         if Chores::due(&mut self.desk.chores.room, boot, Duration::from_secs(2)) {
             self.core.disk_low = free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
         }
-        if Chores::due(&mut self.desk.chores.tidy, boot, Duration::from_secs(60)) {
-            if let Err(error) = self.journal.ensure_ballast() {
-                tracing::warn!(%error, "no ballast file: a full disk may refuse commands");
-            }
+        if Chores::due(&mut self.desk.chores.ballast, boot, Duration::from_secs(60))
+            && let Err(error) = self.journal.ensure_ballast()
+        {
+            tracing::warn!(%error, "no ballast file: a full disk may refuse commands");
+        }
+        if Chores::due(&mut self.desk.chores.logs, boot, Duration::from_secs(600)) {
             let state = Places::of(self.journal.path()).state;
             runtime.spawn_blocking(move || {
                 let pruned = prune_logs(&state, LOGS_CAP);
-                if pruned.files > 0 {
-                    tracing::info!(
-                        files = pruned.files,
-                        bytes = pruned.removed,
-                        "old logs were removed"
-                    );
-                }
+                tracing::debug!(?pruned, "logs of attempts");
             });
         }
     }
@@ -341,10 +338,14 @@ impl Loop {
         }
     }
 
-    fn note(&mut self, input: &Input, wall: Time) {
-        if let Input::Reading(signal, reading) = input {
-            self.record.send(Note::reading(signal, reading, wall));
+    fn note_judged(&mut self, wall: Time) {
+        for judged in self.core.limits.take_judged() {
+            self.record.warning(&judged, wall);
+            self.record.send(Note::judged(judged, wall));
         }
+    }
+
+    fn note(&mut self, input: &Input, wall: Time) {
         if let Input::Health(name, health) = input {
             self.record.send(Note::health(name, health, wall));
         }
@@ -553,7 +554,8 @@ fn unheard_acknowledgement(journal: &Journal, backfill: &Backfill) -> Result<Opt
 #[derive(Debug, Default)]
 struct Chores {
     room: Option<BootInstant>,
-    tidy: Option<BootInstant>,
+    ballast: Option<BootInstant>,
+    logs: Option<BootInstant>,
 }
 
 impl Chores {

@@ -169,6 +169,7 @@ impl Opened {
 
     fn signals(&mut self, state: &State, now: Time) -> BTreeMap<Name, SignalView> {
         let mut views = BTreeMap::new();
+        let warnings = warnings(self.follower.journal());
         for (name, signal) in &self.config.signals {
             let known = self.samples.entry(name.clone()).or_default();
             let from = known
@@ -203,7 +204,7 @@ impl Opened {
                 interval: signal.interval,
                 samples,
                 slope,
-                problem: blind.or(newest),
+                problem: blind.or(newest).or_else(|| warnings.get(name.as_str()).cloned()),
             };
             views.insert(name.clone(), view);
         }
@@ -266,6 +267,16 @@ impl Opened {
         let path = local::log_path(&Places::of(&self.config.journal.path).state, attempt);
         tail(&path).unwrap_or_else(|error| vec![format!("no log: {error}")])
     }
+}
+
+/// What is worth a word about signals whose samples are valid: a clock that is off.
+fn warnings(journal: &Journal) -> BTreeMap<String, String> {
+    let seen = journal.observations("signal").unwrap_or_default();
+    let warning = |json: &str| {
+        let json: serde_json::Value = serde_json::from_str(json).ok()?;
+        json.get("warning")?.as_str().map(str::to_owned)
+    };
+    seen.into_iter().filter_map(|o| Some((o.key, warning(&o.json)?))).collect()
 }
 
 /// The last lines of a file, cleaned.

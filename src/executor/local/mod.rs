@@ -7,6 +7,7 @@ mod cgroup;
 mod environment;
 mod gate;
 pub mod kill_point;
+mod ledger;
 mod log;
 mod order;
 mod place;
@@ -419,8 +420,8 @@ impl Inner {
     }
 
     async fn look(&self, attempt: &AttemptId) -> Look {
-        let (place, attempt) = (self.place(attempt), attempt.clone());
-        let looked = off_thread(move || look(&place, &attempt)).await;
+        let (state, attempt) = (self.setup.state.clone(), attempt.clone());
+        let looked = off_thread(move || look(&state, &attempt)).await;
         looked.unwrap_or_else(|| Look::Unclear("this process is ending".to_owned()))
     }
 
@@ -447,6 +448,7 @@ async fn reap(mut shim: Child) {
 /// Only the journal then still knows them: `settled` must be true only for attempts whose end or withdrawal is
 /// journaled, because the shim's check is then all that stands between them and a second run.
 pub fn sweep_attempts(state: &Path, settled: impl Fn(&AttemptId) -> bool) -> usize {
+    ledger::sweep(state, &settled);
     let removed = |attempt: &&AttemptId| remove_folder(&Place::new(state, attempt));
     attempts_in(state)
         .iter()

@@ -69,30 +69,12 @@ impl Place {
         &self.log
     }
 
-    /// Makes the attempt's folder. Gives back the folders that hold a new entry and must reach the disk before the
-    /// attempt may be said to exist, innermost first.
+    /// Makes the attempt's folder.
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn make_folder(&self) -> io::Result<Vec<PathBuf>> {
-        let mut new = vec![self.folder.clone()];
-        let mut missing = Vec::new();
-        let mut at = self.folder.as_path();
-        while !at.is_dir() {
-            missing.push(at);
-            let Some(parent) = at.parent() else { break };
-            at = parent;
-        }
-        for folder in missing.into_iter().rev() {
-            match private_folder().create(folder) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-                _ => {}
-            }
-            if let Some(parent) = folder.parent() {
-                new.insert(1, parent.to_owned());
-            }
-        }
-        Ok(new)
+    pub fn make_folder(&self) -> io::Result<()> {
+        private_folder().recursive(true).create(&self.folder)
     }
 
     /// The claim's file, made if need be.
@@ -140,18 +122,11 @@ pub fn private_file() -> OpenOptions {
     options
 }
 
-fn private_folder() -> DirBuilder {
+/// Makes folders that only their owner can enter.
+pub fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
-}
-
-/// Waits until the entries of a folder are on the disk.
-///
-/// # Errors
-/// The folder cannot be opened, or the disk refuses.
-pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 /// All attempts that have a folder below the state directory, in no particular order. Names that are none of ours
@@ -227,28 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_for_their_owner_only_and_every_new_entry_is_named_for_the_disk() {
+    fn folders_are_for_their_owner_only_and_their_attempts_are_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let attempt: AttemptId = "orders-k3f7qa/2023-10-29T02+0100/1".parse().unwrap();
         let place = Place::new(dir.path(), &attempt);
-        let new = place.make_folder().unwrap();
-        let names: Vec<_> = new
-            .iter()
-            .map(|p| p.strip_prefix(dir.path()).unwrap().to_str().unwrap())
-            .collect();
-        assert_eq!(
-            names,
-            [
-                "attempts/orders-k3f7qa/2023-10-29T02+0100/1",
-                "attempts/orders-k3f7qa/2023-10-29T02+0100",
-                "attempts/orders-k3f7qa",
-                "attempts",
-                ""
-            ]
-        );
-        let mode = fs::metadata(place.folder()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
-        assert_eq!(place.make_folder().unwrap(), [place.folder()]);
+        place.make_folder().unwrap();
+        place.make_folder().unwrap();
+        for folder in place.folder().ancestors().take(4) {
+            let mode = fs::metadata(folder).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
+        }
         assert_eq!(attempts_in(dir.path()), [attempt]);
     }
 }

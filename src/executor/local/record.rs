@@ -1,18 +1,14 @@
 //! The small files of an attempt: who runs it, and how it ended.
 
-use super::place::{private_file, sync_folder};
+use super::place::private_file;
 use crate::{
     domain::ids::ExternalId,
     host::{BootInstant, boot_id, boot_now},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{
-    fs, io,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, io::Write, path::Path};
 
-/// Which process runs the command. On the disk before the command can start.
+/// Which process runs the command. Written before the command can start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildRecord {
     /// Pid of the command, and its process group.
@@ -31,6 +27,11 @@ impl ChildRecord {
     /// The run's name.
     pub fn run(&self) -> ExternalId {
         ExternalId(format!("pid-{}-start-{}", self.pid, self.start))
+    }
+
+    /// What all processes of the run have in their environment.
+    pub fn mark(&self) -> String {
+        shim_mark(self.shim, self.shim_start)
     }
 }
 
@@ -57,6 +58,14 @@ impl Fence {
     pub fn stops(&self, sent: BootInstant) -> bool {
         sent <= self.at && self.boot == boot_id()
     }
+}
+
+/// The variable by which the processes of a run are known again, wherever they hide, when its shim is gone.
+pub const SHIM_MARK: &str = "BACKFILL_SHIM";
+
+/// The variable's value: no two shims of one boot share it, whichever journals they serve.
+pub fn shim_mark(pid: i32, start: u64) -> String {
+    format!("{pid}-{start}")
 }
 
 /// What the shim did to the run, if anything.
@@ -98,21 +107,18 @@ pub struct ExitRecord {
     pub last_line: String,
 }
 
-/// Writes a record and waits until it and the folders that lead to it are on the disk.
-///
-/// The file is new and nobody acts on it before this returns; a torn record after a crash of the host is told from
-/// a whole one by its JSON.
+/// Writes a record that no one has written before. It survives the death of any process; for a crash of the host
+/// there is the ledger.
 ///
 /// # Errors
-/// The disk refuses.
-pub fn write_durably<T: Serialize>(path: &Path, record: &T, folders: &[PathBuf]) -> io::Result<()> {
+/// There is one already, or the disk refuses.
+pub fn write_new<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
     let mut file = private_file().write(true).create_new(true).open(path)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()?;
-    folders.iter().try_for_each(|f| sync_folder(f))
+    file.write_all(&serde_json::to_vec(record)?)
 }
 
-/// Writes a record so that a reader sees all of it or nothing, on the disk when this returns.
+/// Writes a record so that a reader sees all of it or nothing. Not forced to the disk: a crash of the host can take
+/// it back, and a run of an earlier boot without one counts as ended by that crash.
 ///
 /// # Errors
 /// The disk refuses.
@@ -124,7 +130,7 @@ pub fn write_atomically<T: Serialize>(path: &Path, record: &T) -> io::Result<()>
         .truncate(true)
         .open(&temporary)?;
     file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()?;
+    drop(file);
     fs::rename(&temporary, path)
 }
 
@@ -170,7 +176,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("child");
         assert_eq!(read::<ChildRecord>(&path).unwrap(), Found::Absent);
-        write_durably(&path, &child(), &[dir.path().to_owned()]).unwrap();
+        write_new(&path, &child()).unwrap();
         assert_eq!(read(&path).unwrap(), Found::Whole(child()));
         let bytes = fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
@@ -183,7 +189,7 @@ mod tests {
     fn a_child_record_is_never_written_over() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("child");
-        write_durably(&path, &child(), &[]).unwrap();
-        assert!(write_durably(&path, &child(), &[]).is_err());
+        write_new(&path, &child()).unwrap();
+        assert!(write_new(&path, &child()).is_err());
     }
 }

@@ -8,10 +8,13 @@
 use super::{
     cgroup::RunGroup,
     kill_point::{self, reached},
+    ledger::{earlier_start, write_start},
     log::{CappedLog, LogEnd},
     order::{Answer, ShimOrder},
     place::Place,
-    record::{ChildRecord, ExitRecord, Fence, Found, read, write_atomically, write_durably},
+    record::{
+        ChildRecord, ExitRecord, Fence, Found, SHIM_MARK, read, shim_mark, write_atomically, write_new,
+    },
     verdict::lock,
     watch::{self, Limits, Wakeups},
 };
@@ -107,12 +110,13 @@ fn say(answer: &Answer) {
 /// From the claim to the exit record. The error is the answer when nothing was started here.
 fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> Result<(), Answer> {
     let place = Place::new(&order.state(), attempt);
-    let new_entries = place
+    place
         .make_folder()
         .map_err(|e| disk("make the attempt's folder", &e))?;
     let claim = claim(&place, Duration::from_millis(order.patience_ms))?;
     reached(kill_point::SHIM_CLAIMED);
-    if let Some(run) = started_before(&place).map_err(|e| disk("read the attempt's records", &e))? {
+    let unreadable = |e: io::Error| disk("read the attempt's records", &e);
+    if let Some(run) = started_ever(&place, order, attempt).map_err(unreadable)? {
         return Err(Answer::Exists { run });
     }
     if place.cancel().exists() {
@@ -120,16 +124,17 @@ fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> 
             why: "cancelled before it started".to_owned(),
         });
     }
-    let fence = read::<Fence>(&place.fence()).map_err(|e| disk("read the attempt's records", &e))?;
-    if matches!(fence, Found::Damaged) || matches!(fence, Found::Whole(f) if f.stops(order.sent)) {
+    // A damaged fence is one of before a crash of the host, which no order has outlived.
+    let fence = read::<Fence>(&place.fence()).map_err(unreadable)?;
+    if matches!(fence, Found::Whole(fence) if fence.stops(order.sent)) {
         let why = "it came so late that it had been found never to have run".to_owned();
         return Err(Answer::NotWanted { why });
     }
     check(attempt, epoch).map_err(|NotWanted(why)| Answer::NotWanted { why })?;
     reached(kill_point::SHIM_CHECKED);
 
-    let start = Start::prepare(&place, attempt, order)?;
-    let run = start.record(&place, &new_entries)?;
+    let start = Start::prepare(&place, order)?;
+    let run = start.record(&place, attempt, order)?;
     let ended = start.open_and_watch(&place, order, run);
     reached(kill_point::COMMAND_ENDED);
     write_down(&place, &ended);
@@ -178,7 +183,15 @@ fn claim(place: &Place, patience: Duration) -> Result<File, Answer> {
     }
 }
 
-/// The run's name, if a command of this attempt can have been started.
+/// The run's name, if a command of this attempt can have been started, in this boot or before it.
+fn started_ever(place: &Place, order: &ShimOrder, attempt: &AttemptId) -> io::Result<Option<String>> {
+    if let Some(run) = started_before(place)? {
+        return Ok(Some(run));
+    }
+    Ok(earlier_start(&order.state(), attempt)?.map(|child| child.run().0))
+}
+
+/// The run's name, if the attempt's folder says that a command can have been started.
 fn started_before(place: &Place) -> io::Result<Option<String>> {
     Ok(match read::<ChildRecord>(&place.child())? {
         Found::Whole(child) => Some(child.run().0),
@@ -198,23 +211,25 @@ struct Start {
 }
 
 impl Start {
-    fn prepare(place: &Place, attempt: &AttemptId, order: &ShimOrder) -> Result<Self, Answer> {
+    fn prepare(place: &Place, order: &ShimOrder) -> Result<Self, Answer> {
         let log = place.open_log().map_err(|e| disk("open the log", &e))?;
         // Orphans of the run become children of the shim and not of the system, so that none is lost sight of.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let wakeups = Wakeups::new().map_err(|e| disk("listen to signals", &e))?;
-        let (gate, pid, output) = spawn(log, order)?;
-        reached(kill_point::EXEC_SPAWNED);
-        let group = order.memory.and_then(|limit| group_for(attempt, pid, limit));
         let me = i32::try_from(std::process::id()).unwrap_or(0);
         let start_of = |pid| process_stamp(pid).map_or(0, |s| s.start);
+        let shim_start = start_of(me);
+        let mark = shim_mark(me, shim_start);
+        let (gate, pid, output) = spawn(log, order, &mark)?;
+        reached(kill_point::EXEC_SPAWNED);
+        let group = order.memory.and_then(|limit| group_for(&mark, pid, limit));
         let record = ChildRecord {
             pid: pid.as_raw_nonzero().get(),
             start: start_of(pid.as_raw_nonzero().get()),
             boot: boot_id(),
             shim: me,
-            shim_start: start_of(me),
+            shim_start,
         };
         Ok(Self {
             pid,
@@ -226,9 +241,11 @@ impl Start {
         })
     }
 
-    /// Puts the child record on the disk. The gate closes for ever when that fails, because it is dropped.
-    fn record(&self, place: &Place, new_entries: &[PathBuf]) -> Result<String, Answer> {
-        if let Err(e) = write_durably(&place.child(), &self.record, new_entries) {
+    /// Writes down who is about to run. The gate closes for ever when that fails, because it is dropped.
+    fn record(&self, place: &Place, attempt: &AttemptId, order: &ShimOrder) -> Result<String, Answer> {
+        let written = write_new(&place.child(), &self.record)
+            .and_then(|()| write_start(&order.state(), attempt, &self.record));
+        if let Err(e) = written {
             let _ = std::fs::remove_file(place.child());
             return Err(disk("write the record of the process", &e));
         }
@@ -273,7 +290,7 @@ impl Start {
 }
 
 /// Starts the process that waits at the gate, in a process group of its own, its output flowing into the log.
-fn spawn(log: File, order: &ShimOrder) -> Result<(PipeWriter, Pid, Receiver<LogEnd>), Answer> {
+fn spawn(log: File, order: &ShimOrder, mark: &str) -> Result<(PipeWriter, Pid, Receiver<LogEnd>), Answer> {
     let pipe = || io::pipe().map_err(|e| disk("make a pipe", &e));
     let ((gate_end, gate), (output, writer)) = (pipe()?, pipe()?);
     let both = writer.try_clone().map_err(|e| disk("make a pipe", &e))?;
@@ -286,6 +303,7 @@ fn spawn(log: File, order: &ShimOrder) -> Result<(PipeWriter, Pid, Receiver<LogE
         .env_clear()
         .envs(order.environment.iter().map(|(name, value)| (name, value)))
         .envs(&order.secrets)
+        .env(SHIM_MARK, mark)
         .current_dir(&order.cwd)
         .process_group(0)
         .stdin(gate_end)
@@ -312,9 +330,8 @@ fn spawn(log: File, order: &ShimOrder) -> Result<(PipeWriter, Pid, Receiver<LogE
     Ok((gate, pid, receive))
 }
 
-fn group_for(attempt: &AttemptId, pid: Pid, limit: u64) -> Option<RunGroup> {
-    let name = format!("backfill-{}", attempt.to_string().replace('/', "_"));
-    let group = RunGroup::create(&name, limit)?;
+fn group_for(mark: &str, pid: Pid, limit: u64) -> Option<RunGroup> {
+    let group = RunGroup::create(&format!("backfill-{mark}"), limit)?;
     group.add(pid.as_raw_nonzero().get()).ok()?;
     Some(group)
 }

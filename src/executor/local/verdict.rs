@@ -2,8 +2,9 @@
 
 use super::{
     gate::{NOT_EXECUTABLE, NOT_FOUND},
+    ledger::earlier_start,
     place::Place,
-    record::{ChildRecord, ExitRecord, Fence, Found, Stop, read, write_atomically},
+    record::{ChildRecord, ExitRecord, Fence, Found, SHIM_MARK, Stop, read, write_atomically},
 };
 use crate::{
     domain::{
@@ -20,6 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{File, TryLockError},
     io,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -40,12 +42,13 @@ pub enum Look {
 }
 
 /// Looks at an attempt. A run without a shim is ended for good before it is called ended. May take some seconds.
-pub fn look(place: &Place, attempt: &AttemptId) -> Look {
-    judge(place, attempt)
+pub fn look(state: &Path, attempt: &AttemptId) -> Look {
+    judge(state, attempt)
         .unwrap_or_else(|e| Look::Unclear(format!("the attempt's files cannot be read: {e}")))
 }
 
-fn judge(place: &Place, attempt: &AttemptId) -> io::Result<Look> {
+fn judge(state: &Path, attempt: &AttemptId) -> io::Result<Look> {
+    let place = &Place::new(state, attempt);
     place.make_folder()?;
     // Held until the end of this function, so that no shim can claim the attempt while it is judged.
     let Some(_claim) = lock(place.open_claim()?)? else {
@@ -57,13 +60,23 @@ fn judge(place: &Place, attempt: &AttemptId) -> io::Result<Look> {
         Found::Damaged => true,
         Found::Absent => false,
     };
+    let child = match child {
+        Found::Whole(child) => Found::Whole(child),
+        // Only a crash of the host takes files back; what it cannot take back is in the ledger.
+        other => earlier_start(state, attempt)?.map_or(other, Found::Whole),
+    };
     Ok(match child {
-        Found::Whole(child) => without_exit(attempt, Some(&child), "its shim is gone"),
+        Found::Whole(child) => without_exit(&child),
         Found::Absent if !damaged => {
             fence_off(place)?;
             Look::NeverRan
         }
-        Found::Absent | Found::Damaged => without_exit(attempt, None, "its records are damaged"),
+        // Torn by a crash of the host, or by the death of a shim that had not opened its gate yet. Nothing of it is
+        // left then; still it is not said that it never ran.
+        Found::Absent | Found::Damaged => {
+            let message = "its records are damaged, and it may have run";
+            Look::Ended(lost(FailureClass::Platform, None, message))
+        }
     })
 }
 
@@ -97,19 +110,18 @@ pub fn lock(file: File) -> io::Result<Option<File>> {
 }
 
 /// The command may have run and nobody knows how it ended.
-fn without_exit(attempt: &AttemptId, child: Option<&ChildRecord>, seen: &str) -> Look {
-    if child.is_some_and(|c| c.boot != boot_id()) {
+fn without_exit(child: &ChildRecord) -> Look {
+    if child.boot != boot_id() {
         return Look::Ended(lost(FailureClass::Platform, None, "host restarted"));
     }
-    let left = end_remains(attempt, child);
+    let left = end_remains(child);
     if left > 0 {
-        return Look::Unclear(format!("{seen} and {left} of its processes cannot be ended"));
+        return Look::Unclear(format!(
+            "its shim is gone and {left} of its processes cannot be ended"
+        ));
     }
-    Look::Ended(lost(
-        FailureClass::Killed,
-        Some(137),
-        &format!("{seen}; what was left of the run was killed"),
-    ))
+    let message = "its shim is gone; what was left of the run was killed";
+    Look::Ended(lost(FailureClass::Killed, Some(137), message))
 }
 
 fn lost(class: FailureClass, exit: Option<i32>, message: &str) -> RunEnd {
@@ -128,10 +140,10 @@ fn lost(class: FailureClass, exit: Option<i32>, message: &str) -> RunEnd {
 }
 
 /// Kills what is left of a run and waits until it is gone; gives how many processes are still there.
-fn end_remains(attempt: &AttemptId, child: Option<&ChildRecord>) -> usize {
+fn end_remains(child: &ChildRecord) -> usize {
     let until = Instant::now() + GONE;
     loop {
-        let remains = remains_of(attempt, child);
+        let remains = remains_of(child);
         for pid in remains.iter().filter_map(|p| Pid::from_raw(*p)) {
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -143,16 +155,12 @@ fn end_remains(attempt: &AttemptId, child: Option<&ChildRecord>) -> usize {
 }
 
 /// The processes that certainly belong to the run: its group while the pid still is the process that was written
-/// down, and whatever carries the attempt's id in its environment, in whichever group it hides.
-fn remains_of(attempt: &AttemptId, child: Option<&ChildRecord>) -> Vec<i32> {
-    let mut remains = marked(&format!("BACKFILL_ATTEMPT_ID={attempt}"));
-    if let Some(child) = child
-        && process_stamp(child.pid).is_some_and(|s| s.start == child.start)
-    {
+/// down, and whatever carries the mark of its shim in its environment, in whichever group it hides.
+fn remains_of(child: &ChildRecord) -> Vec<i32> {
+    let mut remains = marked(&format!("{SHIM_MARK}={}", child.mark()));
+    if process_stamp(child.pid).is_some_and(|s| s.start == child.start) {
         remains.extend(group_members(child.pid));
     }
-    let me = i32::try_from(std::process::id()).unwrap_or(0);
-    remains.retain(|p| *p != me);
     remains.sort_unstable();
     remains.dedup();
     remains
@@ -265,7 +273,7 @@ fn message_of(exit: &ExitRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::local::record::write_durably;
+    use crate::executor::local::{ledger::write_start, record::write_new};
     use rstest::rstest;
 
     fn exited(code: Option<i32>, signal: Option<i32>) -> ExitRecord {
@@ -383,15 +391,15 @@ mod tests {
     fn a_held_claim_is_alive_and_a_free_one_without_a_child_never_ran() {
         let dir = tempfile::tempdir().unwrap();
         let (place, attempt) = place(dir.path());
-        assert_eq!(look(&place, &attempt), Look::NeverRan);
+        assert_eq!(look(dir.path(), &attempt), Look::NeverRan);
         let claim = place.open_claim().unwrap();
-        assert_eq!(look(&place, &attempt), Look::NeverRan);
+        assert_eq!(look(dir.path(), &attempt), Look::NeverRan);
         claim.try_lock().unwrap();
-        assert_eq!(look(&place, &attempt), Look::Alive(None));
-        write_durably(&place.child(), &child(&boot_id()), &[]).unwrap();
-        assert_eq!(look(&place, &attempt), Look::Alive(Some(child("").run())));
+        assert_eq!(look(dir.path(), &attempt), Look::Alive(None));
+        write_new(&place.child(), &child(&boot_id())).unwrap();
+        assert_eq!(look(dir.path(), &attempt), Look::Alive(Some(child("").run())));
         drop(claim);
-        let Look::Ended(end) = look(&place, &attempt) else {
+        let Look::Ended(end) = look(dir.path(), &attempt) else {
             panic!()
         };
         assert_eq!(end.result.unwrap_err().class, FailureClass::Killed);
@@ -402,7 +410,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (place, attempt) = place(dir.path());
         let before = boot_now();
-        assert_eq!(look(&place, &attempt), Look::NeverRan);
+        assert_eq!(look(dir.path(), &attempt), Look::NeverRan);
         let Found::Whole(fence) = read::<Fence>(&place.fence()).unwrap() else {
             panic!()
         };
@@ -420,8 +428,8 @@ mod tests {
     fn a_run_of_an_earlier_boot_is_a_platform_failure_unless_it_had_ended() {
         let dir = tempfile::tempdir().unwrap();
         let (place, attempt) = place(dir.path());
-        write_durably(&place.child(), &child("another boot"), &[]).unwrap();
-        let Look::Ended(end) = look(&place, &attempt) else {
+        write_new(&place.child(), &child("another boot")).unwrap();
+        let Look::Ended(end) = look(dir.path(), &attempt) else {
             panic!()
         };
         let failure = end.result.unwrap_err();
@@ -430,10 +438,28 @@ mod tests {
             (FailureClass::Platform, "host restarted")
         );
         write_atomically(&place.exit(), &exited(Some(0), None)).unwrap();
-        let Look::Ended(end) = look(&place, &attempt) else {
+        let Look::Ended(end) = look(dir.path(), &attempt) else {
             panic!()
         };
         assert_eq!(end.result, Ok(()));
+    }
+
+    /// A crash of the host takes back what was not forced to the disk: all of the attempt's folder.
+    #[test]
+    fn a_start_that_only_the_ledger_remembers_is_a_platform_failure_and_not_never_ran() {
+        let dir = tempfile::tempdir().unwrap();
+        let attempt: AttemptId = "orders-k3f7qa/2023-11-24/1".parse().unwrap();
+        write_start(dir.path(), &attempt, &child("another boot")).unwrap();
+        for torn in [false, true] {
+            if torn {
+                std::fs::write(Place::new(dir.path(), &attempt).child(), "").unwrap();
+                std::fs::write(Place::new(dir.path(), &attempt).exit(), "").unwrap();
+            }
+            let Look::Ended(end) = look(dir.path(), &attempt) else {
+                panic!()
+            };
+            assert_eq!(end.result.unwrap_err().message, "host restarted");
+        }
     }
 
     #[test]
@@ -442,10 +468,10 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let (place, attempt) = place(dir.path());
             std::fs::write(place.folder().join(file), "{\"code\":0").unwrap();
-            let Look::Ended(end) = look(&place, &attempt) else {
+            let Look::Ended(end) = look(dir.path(), &attempt) else {
                 panic!("{file}")
             };
-            assert_eq!(end.result.unwrap_err().class, FailureClass::Killed);
+            assert_eq!(end.result.unwrap_err().class, FailureClass::Platform);
         }
     }
 }
