@@ -13,8 +13,8 @@ use crate::{
     domain::{
         Time,
         event::{Actor, Event, NewEvent, Payload},
-        ids::BackfillId,
-        state::State,
+        ids::{AttemptId, BackfillId},
+        state::{Backfill, State},
     },
     host::{BootInstant, boot_now},
     journal::{
@@ -22,11 +22,10 @@ use crate::{
         snapshot_due,
     },
 };
-use crate::{config::Places, executor::local};
 use chrono::Utc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
 /// When the loop ends by itself.
@@ -124,8 +123,8 @@ impl Loop {
             }
             let told = inputs.iter().any(|i| matches!(i, Input::Quit));
             let reload = inputs.iter().any(|i| matches!(i, Input::Reload));
-            if chores.prune_due(boot) {
-                prune(runtime, self.journal.path());
+            if chores.tidy_due(boot) {
+                self.tidy(runtime);
             }
             if chores.due(boot) {
                 self.core.disk_low =
@@ -238,6 +237,18 @@ impl Loop {
             }
             foreign.extend(events);
         }
+    }
+
+    /// Has executors remove what they keep on this machine of attempts whose end is journaled, off the loop.
+    fn tidy(&self, runtime: &Handle) {
+        let ended = |backfill: &Backfill| {
+            let attempts = backfill.chunks.iter().flat_map(|c| c.attempts.iter().map(move |a| (c.id, a)));
+            let ended = attempts.filter(|(_, a)| !a.phase.is_open());
+            ended.map(|(chunk, a)| backfill.attempt_id(chunk, a.no)).collect::<Vec<_>>()
+        };
+        let settled: HashSet<AttemptId> = self.state.backfills.values().flat_map(ended).collect();
+        let executors: Vec<_> = self.driver.executors.values().cloned().collect();
+        runtime.spawn_blocking(move || executors.iter().for_each(|e| e.tidy(&settled)));
     }
 
     fn note_judged(&mut self, wall: Time) {
@@ -381,7 +392,7 @@ impl Loop {
 #[derive(Default)]
 struct Chores {
     looked: Option<BootInstant>,
-    pruned: Option<BootInstant>,
+    tidied: Option<BootInstant>,
 }
 
 impl Chores {
@@ -389,8 +400,8 @@ impl Chores {
         is_due(&mut self.looked, boot, Duration::from_secs(2))
     }
 
-    fn prune_due(&mut self, boot: BootInstant) -> bool {
-        is_due(&mut self.pruned, boot, Duration::from_secs(600))
+    fn tidy_due(&mut self, boot: BootInstant) -> bool {
+        is_due(&mut self.tidied, boot, Duration::from_secs(600))
     }
 }
 
@@ -400,13 +411,4 @@ fn is_due(last: &mut Option<BootInstant>, boot: BootInstant, every: Duration) ->
         *last = Some(boot);
     }
     due
-}
-
-/// Keeps the logs of attempts under their cap, off the loop.
-fn prune(runtime: &Handle, journal: &Path) {
-    let state = Places::of(journal).state;
-    runtime.spawn_blocking(move || {
-        let pruned = local::prune_logs(&state, local::LOGS_CAP);
-        tracing::debug!(?pruned, "logs of attempts");
-    });
 }
