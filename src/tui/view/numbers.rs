@@ -161,7 +161,7 @@ mod tests {
         let took: Vec<_> = [42 * 60, 4 * 3600 + 600, 33 * 3600, 3600]
             .map(|n| duration(s(n)))
             .into();
-        assert_eq!(took, ["42m", "4h10m", "33h", "1h"]);
+        assert_eq!(took, ["42m", "4h10m", "33h", "60m"]);
         assert_eq!(until(s(178)), "2m58s");
         assert_eq!(until(s(25)), "25 s");
         assert_eq!(whole(s(178)), "2m");
