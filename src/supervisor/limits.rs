@@ -116,11 +116,7 @@ impl Limits {
             return Vec::new();
         };
         let warning = skew_warning(reading);
-        self.judged.push(Judged {
-            signal: signal.clone(),
-            sample: valid.clone(),
-            warning,
-        });
+        self.judged.push(Judged { signal: signal.clone(), sample: valid.clone(), warning });
         let input = match valid {
             Ok((value, age)) => Input::Sample {
                 signal: signal.clone(),
