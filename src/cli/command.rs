@@ -464,6 +464,9 @@ pub fn resolve(ctx: &mut Context, name: &str, date: &str, verdict: VerdictArg, r
 
 /// `stop`.
 pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
+    if !ctx.supervised() {
+        return Err(Exit::usage("nobody supervises this journal"));
+    }
     let event = ctx.event(None, Payload::StopSupervising {}, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
     let message = "the supervisor was asked to stop; running attempts go on".to_owned();

@@ -86,7 +86,11 @@ pub fn status(ctx: &Context, name: Option<&str>) -> Done {
         config_error: state.config_error.clone(),
         backfills: chosen.iter().map(|b| one(ctx, &state, b, &around)).collect(),
     };
-    ctx.print(&status, || words(&status))?;
+    match ctx.print(&status, || words(&status)) {
+        Err(exit) if exit.code != 0 => return Err(exit),
+        // Also for a reader that went away: the exit code is the answer of a script.
+        _ => {}
+    }
     if code == 0 { Ok(()) } else { Err(Exit::code(code)) }
 }
 

@@ -205,7 +205,10 @@ fn a_stop_is_asked_for_at_once_also_right_after_a_look_at_the_attempt() {
     night.start(day);
     let attempt = night.attempt(day);
     let why = "gone silent".to_owned();
-    night.ours(Payload::RunUncertain { attempt: attempt.clone(), why });
+    night.ours(Payload::RunUncertain {
+        attempt: attempt.clone(),
+        why,
+    });
     let mut desk = Desk::new(night);
     desk.tick();
     desk.append();

@@ -430,7 +430,10 @@ impl Drop for Workspace {
     fn drop(&mut self) {
         // Jobs that wait for a file to go would wait for ever if only the folder's name went.
         for attempt in marked_processes(&self.path("")) {
-            let _ = Command::new("kill").args(["-9", &attempt.to_string()]).status();
+            let _ = Command::new("kill")
+                .args(["-9", &attempt.to_string()])
+                .stderr(Stdio::null())
+                .status();
         }
     }
 }
