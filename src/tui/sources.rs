@@ -148,6 +148,7 @@ impl Opened {
             ),
             config: Some(Ok(self.config.path.display().to_string())),
             state: Some(state),
+            ..News::default()
         })
     }
 
