@@ -101,6 +101,25 @@ async fn a_shim_killed_after_the_exit_record_changes_nothing() {
     assert_eq!(runs(&machine), 1);
 }
 
+/// Case B04: what a supervisor meets when one of its shims dies while it sends.
+#[tokio::test]
+async fn a_kill_point_can_be_made_to_strike_once() {
+    let mut machine = Machine::with(|setup| {
+        // The file is the permission for one death.
+        let permission = setup.state.with_file_name("once");
+        std::fs::write(&permission, "").unwrap();
+        setup.shim_environment = kill_at(&format!("{}@{}", kill_point::SHIM_CHECKED, permission.display()));
+    });
+    let order = machine.script(RAN);
+    assert!(matches!(
+        machine.executor.submit(order.clone()).await,
+        SubmitAnswer::Unknown { .. }
+    ));
+    assert_eq!(machine.probe(&order).await, Probe::NeverRan);
+    assert_eq!(machine.run(&order).await.result, Ok(()));
+    assert_eq!(runs(&machine), 1);
+}
+
 /// Case B35: the slot is free again only when nothing of the run is left.
 #[tokio::test]
 async fn a_killed_shim_takes_its_whole_run_with_it() {
@@ -226,7 +245,7 @@ async fn a_shim_that_comes_after_its_attempt_was_found_never_to_have_run_starts_
         let order = order.clone();
         async move { late.submit(order).await }
     });
-    until("the shim waits", || shims(&order) == 1).await;
+    until("the shim waits", || shim_has_its_order(&order)).await;
     assert!(!sent.is_finished());
     // What the verdict writes, while the claim is in the same hands.
     let boot = backfill::host::boot_id();
@@ -252,14 +271,20 @@ async fn a_shim_that_comes_after_its_attempt_was_found_never_to_have_run_starts_
     assert_eq!(runs(&machine), 1);
 }
 
-fn shims(order: &RunOrder) -> usize {
-    let listed = Command::new("ps").args(["-eo", "args", "-ww"]).output().unwrap();
+/// Whether the shim of an order has read it all: only then it makes a session of its own.
+fn shim_has_its_order(order: &RunOrder) -> bool {
+    let listed = Command::new("ps")
+        .args(["-eo", "pid,sid,args", "-ww"])
+        .output()
+        .unwrap();
     let wanted = format!("__shim {} ", order.attempt);
-    let dir = order.spec.cwd.clone();
     String::from_utf8_lossy(&listed.stdout)
         .lines()
-        .filter(|l| l.contains(&wanted) && l.contains(&dir))
-        .count()
+        .filter(|line| line.contains(&wanted) && line.contains(&order.spec.cwd))
+        .any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == words.next()
+        })
 }
 
 /// Case B04: a shim of an earlier supervisor that sleeps between its claim and its answer is waited for; the new
@@ -285,6 +310,55 @@ async fn a_claim_that_is_let_go_is_taken_over_within_one_submission() {
     assert!(matches!(submitted.await.unwrap(), SubmitAnswer::Accepted { .. }));
     assert_eq!(machine.end(&order).await.result, Ok(()));
     assert_eq!(runs(&machine), 1);
+}
+
+/// Case B04: the supervisor dies after it handed the order over and before the answer.
+#[tokio::test]
+async fn a_shim_whose_supervisor_no_longer_listens_goes_on() {
+    let machine = Machine::new();
+    let order = machine.script(&format!("{RAN}; while [ ! -e go ]; do sleep 0.02; done"));
+    let folder = machine.path(&format!("state/attempts/{}", order.attempt));
+    fs::create_dir_all(&folder).unwrap();
+    let holder = fs::File::create(folder.join("claim")).unwrap();
+    holder.try_lock().unwrap();
+    let sent = tokio::spawn({
+        let (executor, order) = (machine.executor.clone(), order.clone());
+        async move { executor.submit(order).await }
+    });
+    until("the shim waits", || shim_has_its_order(&order)).await;
+    sent.abort();
+    assert!(sent.await.unwrap_err().is_cancelled());
+    drop(holder);
+    until("it runs", || runs(&machine) == 1).await;
+    let mut machine = machine.restarted();
+    assert!(matches!(machine.probe(&order).await, Probe::Alive { .. }));
+    fs::write(machine.path("go"), "").unwrap();
+    assert_eq!(machine.end(&order).await.result, Ok(()));
+    assert_eq!(runs(&machine), 1);
+}
+
+/// Case B04: the supervisor dies while it hands the order over.
+#[test]
+fn half_an_order_is_none() {
+    use std::io::Write;
+    let machine = Machine::new();
+    let order = machine.script(RAN);
+    let mut shim = Command::new(env!("CARGO_BIN_EXE_backfill"))
+        .args(["__shim", &order.attempt.to_string(), "1"])
+        .arg(machine.path("journal.sqlite"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shim.stdin
+        .take()
+        .unwrap()
+        .write_all(b"{\"sent\":1,\"state\":")
+        .unwrap();
+    let output = shim.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert!(!machine.path("state").exists());
 }
 
 #[tokio::test]
@@ -345,7 +419,7 @@ async fn helper_that_submits_and_stays() {
 }
 
 fn slow_order(dir: &Path) -> RunOrder {
-    let script = format!("{RAN}; i=0; while [ ! -e go ]; do sleep 0.02; done; echo done");
+    let script = format!("{RAN}; while [ ! -e go ]; do sleep 0.02; done; echo done");
     order(dir, &["/bin/sh", "-c", &script])
 }
 

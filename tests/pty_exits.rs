@@ -159,7 +159,7 @@ fn a_line_that_hangs_up_ends_it_even_when_hup_is_ignored() {
 fn a_terminal_that_takes_nothing_any_more_can_still_be_left(
     #[case] signal: Option<Signal>,
     #[case] code: u32,
-    #[case] within_ms: u64,
+    #[case] promised_ms: u64,
 ) {
     let mut session = opened(&[]);
     session.go_deaf();
@@ -179,9 +179,8 @@ fn a_terminal_that_takes_nothing_any_more_can_still_be_left(
     };
     assert_eq!(session.wait_end(), code);
     let took = at.elapsed();
-    // The promise and a busy machine.
-    assert!(took < Duration::from_millis(within_ms + 500), "{took:?}");
-    eprintln!("ended after {took:?}");
+    // Twice the promise, for a busy machine.
+    assert!(took < Duration::from_millis(2 * promised_ms), "{took:?}");
     assert!(!session.is_raw());
 }
 

@@ -66,7 +66,7 @@ fn help_lists_what_works_here_first_and_then_what_does_not_with_the_reason() {
     assert!(help[first_off..].iter().all(|row| row.why_not.is_some()));
     assert!(
         help.iter()
-            .all(|row| row.keys != "l" || row.verb != "the whole log of the newest attempt")
+            .all(|row| row.keys != "l" || row.verb != "log of the newest attempt")
     );
 }
 

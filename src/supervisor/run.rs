@@ -10,14 +10,12 @@ use super::{
     reload::Reload,
 };
 use crate::{
-    config::Places,
     domain::{
         Time,
         event::{Actor, Event, NewEvent, Payload, Read, Rule},
-        ids::BackfillId,
+        ids::{AttemptId, BackfillId},
         state::{Backfill, State},
     },
-    executor::local::{LOGS_CAP, prune_logs},
     host::{BootInstant, boot_now},
     journal::{
         AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, Scope, StoreError, as_stored,
@@ -27,7 +25,7 @@ use crate::{
 use chrono::{SubsecRound, Utc};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
 /// When the loop ends by itself.
@@ -305,6 +303,23 @@ impl Loop {
         }
     }
 
+    /// Has executors remove what they keep on this machine of attempts whose end is journaled, off the loop.
+    fn tidy(&self, runtime: &Handle) {
+        let ended = |backfill: &Backfill| {
+            let attempts = backfill
+                .chunks
+                .iter()
+                .flat_map(|c| c.attempts.iter().map(move |a| (c.id, a)));
+            attempts
+                .filter(|(_, a)| !a.phase.is_open())
+                .map(|(chunk, a)| backfill.attempt_id(chunk, a.no))
+                .collect::<Vec<_>>()
+        };
+        let settled: HashSet<AttemptId> = self.state.backfills.values().flat_map(ended).collect();
+        let executors: Vec<_> = self.driver.executors.values().cloned().collect();
+        runtime.spawn_blocking(move || executors.iter().for_each(|e| e.tidy(&settled)));
+    }
+
     fn chores(&mut self, runtime: &Handle, boot: BootInstant) {
         if Chores::due(&mut self.desk.chores.room, boot, Duration::from_secs(2)) {
             self.core.disk_low = free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
@@ -315,11 +330,7 @@ impl Loop {
             tracing::warn!(%error, "no ballast file: a full disk may refuse commands");
         }
         if Chores::due(&mut self.desk.chores.logs, boot, Duration::from_secs(600)) {
-            let state = Places::of(self.journal.path()).state;
-            runtime.spawn_blocking(move || {
-                let pruned = prune_logs(&state, LOGS_CAP);
-                tracing::debug!(?pruned, "logs of attempts");
-            });
+            self.tidy(runtime);
         }
     }
 

@@ -268,19 +268,18 @@ const KEYS_ROW: usize = 11;
 /// Makes the hints for what the operator sees.
 pub fn hints(app: &App, feed: &Feed) -> Hints {
     let place = Place::of(app);
+    let about = match place {
+        Place::Help => Place::below(app),
+        place => place,
+    };
     let mut hints = Hints {
         keys: keys_row(app, feed, place),
-        ..Hints::default()
+        help: help(app, feed, about),
+        palette: Vec::new(),
     };
-    match app.layers.last() {
-        Some(Layer::Help(_)) => hints.help = help(app, feed, Place::below(app)),
-        Some(Layer::Palette(text, _)) => {
-            hints.palette = super::update::palette::rows(app, feed, text)
-                .into_iter()
-                .map(|row| row.shown)
-                .collect();
-        }
-        _ => {}
+    if let Some(Layer::Palette(text, _)) = app.layers.last() {
+        let rows = super::update::palette::rows(app, feed, text).into_iter();
+        hints.palette = rows.map(|row| row.shown).collect();
     }
     hints
 }

@@ -112,17 +112,11 @@ pub static ACTIONS: &[Action] = &[
         Id::GotoDate,
         "goto-date",
         &[(DAYS, &["g"])],
-        "asks for a date and goes there; g again is the first day",
+        "go to a date; g again is the first day",
     )
     .when(enabled::has_days),
-    look(Id::FirstDay, "first-day", &[], "goes to the first day").when(enabled::has_days),
-    look(
-        Id::LastDay,
-        "last-day",
-        &[(GRID | DRAWER, &["G"])],
-        "goes to the last day",
-    )
-    .when(enabled::has_days),
+    look(Id::FirstDay, "first-day", &[], "first day").when(enabled::has_days),
+    look(Id::LastDay, "last-day", &[(GRID | DRAWER, &["G"])], "last day").when(enabled::has_days),
     look(
         Id::RowStart,
         "row-start",
@@ -141,7 +135,7 @@ pub static ACTIONS: &[Action] = &[
         Id::HalfPageDown,
         "half-page-down",
         &[(GRID, &["ctrl-d", "pgdn"])],
-        "half a page on; it destroys nothing, K stops running days",
+        "half a page on; destroys nothing",
     )
     .repeats()
     .when(enabled::has_days),
@@ -153,37 +147,37 @@ pub static ACTIONS: &[Action] = &[
     )
     .repeats()
     .when(enabled::has_days),
-    look(Id::ZoomIn, "zoom-in", &[(HOME, &["+", "="])], "a cell is a day")
-        .foot(20, "+ -", "zoom")
-        .when(enabled::has_days),
+    look(
+        Id::ZoomIn,
+        "zoom-in",
+        &[(HOME, &["+", "="])],
+        "zoom in: a cell is a day",
+    )
+    .foot(20, "+ -", "zoom")
+    .when(enabled::has_days),
     look(
         Id::ZoomOut,
         "zoom-out",
         &[(HOME, &["-", "_"])],
-        "a cell is a week",
+        "zoom out: a cell is a week",
     )
     .when(enabled::has_days),
     look(
         Id::Open,
         "open",
         &[(HOME, &["enter"])],
-        "opens the day: its attempts, why it waits or failed, its log",
+        "open the day: attempts, reasons, log",
     )
     .foot(40, "", "open")
     .when(enabled::has_cursor),
-    look(
-        Id::Log,
-        "log",
-        &[(DRAWER, &["l"])],
-        "the whole log of the newest attempt",
-    )
-    .foot(15, "", "log")
-    .when(enabled::has_attempt),
+    look(Id::Log, "log", &[(DRAWER, &["l"])], "log of the newest attempt")
+        .foot(15, "", "log")
+        .when(enabled::has_attempt),
     look(
         Id::Why,
         "why",
         &[(DAYS, &["w"])],
-        "why the day does not run, and what would change that",
+        "why the day does not run, what would help",
     )
     .foot(45, "", "why")
     .when(enabled::has_cursor),
@@ -191,14 +185,14 @@ pub static ACTIONS: &[Action] = &[
         Id::Filter,
         "filter",
         &[(HOME, &["/"])],
-        "shows only days that match words",
+        "filter: only days that match",
     )
     .when(enabled::has_days),
     look(
         Id::NextMatch,
         "next-match",
         &[(DAYS, &["n"])],
-        "next day that matches the filter; without one, the next that needs a human",
+        "next match, or next day that needs you",
     )
     .repeats()
     .foot(30, "", "next failed")
@@ -215,63 +209,63 @@ pub static ACTIONS: &[Action] = &[
         Id::OnlyBad,
         "only-bad",
         &[(HOME, &["!"])],
-        "shows only failed and quarantined days, or all again",
+        "only failed and quarantined, or all again",
     )
     .when(enabled::has_days),
     look(
         Id::MarkRange,
         "mark-range",
         &[(GRID, &["v"])],
-        "starts a range at the cursor; v again marks it",
+        "begin a range here; v again marks it",
     )
     .when(enabled::has_cursor),
     look(
         Id::MarkDay,
         "mark-day",
         &[(GRID, &["space"])],
-        "marks or unmarks the day",
+        "mark or unmark the day",
     )
     .when(enabled::has_cursor),
     look(
         Id::MarkTo,
         "mark-to",
         &[(GRID, &["ctrl-space"])],
-        "marks from the last marked day to the cursor",
+        "mark from the last mark to here",
     )
     .when(enabled::has_cursor),
     look(
         Id::MarkFailed,
         "mark-failed",
         &[(HOME, &["V"])],
-        "marks every failed day",
+        "mark every failed day",
     )
     .when(enabled::has_days),
     look(
         Id::MarkQuarantined,
         "mark-quarantined",
         &[],
-        "marks every quarantined day",
+        "mark every quarantined day",
     )
     .when(enabled::has_days),
-    look(Id::MarkHeld, "mark-held", &[], "marks every held day").when(enabled::has_days),
-    look(Id::ClearMarks, "clear-marks", &[], "unmarks every day").when(enabled::has_marks),
+    look(Id::MarkHeld, "mark-held", &[], "mark every held day").when(enabled::has_days),
+    look(Id::ClearMarks, "clear-marks", &[], "unmark every day").when(enabled::has_marks),
     look(
         Id::Pause,
         "pause",
         &[(DAYS | LOG | WHY, &["p"])],
-        "pauses the whole backfill at once; when it is paused, shows what resuming would do",
+        "pause at once; when paused, plan to resume",
     )
     .class(Class::Reduce)
     .foot(55, "", "pause")
     .when(enabled::can_pause),
-    look(Id::Resume, "resume", &[], "shows what resuming would do")
+    look(Id::Resume, "resume", &[], "resume, after its plan")
         .class(Class::Widen)
         .when(enabled::can_resume),
     look(
         Id::Hold,
         "hold",
         &[(DAYS, &["b"])],
-        "holds the selected days back; when all are held, shows what releasing them would do",
+        "hold back; when all are held, release",
     )
     .class(Class::Reduce)
     .foot(70, "", "hold")
@@ -280,34 +274,24 @@ pub static ACTIONS: &[Action] = &[
         Id::RerunFailed,
         "rerun-failed",
         &[(DAYS, &["r"])],
-        "re-runs the failed days of the selection; without one, all failed days. Shows the plan first",
+        "re-run the failed",
     )
     .class(Class::Widen)
     .foot(50, "", "re-run")
     .when(enabled::can_rerun_failed),
-    look(
-        Id::Rerun,
-        "rerun",
-        &[(DAYS, &["R"])],
-        "re-runs every day of the selection, done ones too. Shows the plan first",
-    )
-    .class(Class::Widen)
-    .foot(72, "", "re-run all")
-    .when(enabled::has_cursor),
-    look(
-        Id::Skip,
-        "skip",
-        &[(DAYS, &["s"])],
-        "counts the selected days as settled without running them. Shows the plan first",
-    )
-    .class(Class::Widen)
-    .foot(74, "", "skip")
-    .when(enabled::can_skip),
+    look(Id::Rerun, "rerun", &[(DAYS, &["R"])], "re-run all, done ones too")
+        .class(Class::Widen)
+        .foot(72, "", "re-run all")
+        .when(enabled::has_cursor),
+    look(Id::Skip, "skip", &[(DAYS, &["s"])], "skip: settled without a run")
+        .class(Class::Widen)
+        .foot(74, "", "skip")
+        .when(enabled::can_skip),
     look(
         Id::Throttle,
         "throttle",
         &[(HOME, &["t"])],
-        "lowers or raises the cap, overrides the controller for a while, or gives the limit back to it",
+        "cap, override or free the limit",
     )
     .class(Class::Reduce)
     .foot(60, "", "limit")
@@ -316,7 +300,7 @@ pub static ACTIONS: &[Action] = &[
         Id::FreeLimit,
         "free-limit",
         &[],
-        "takes cap and override away: the controller decides alone",
+        "give the limit back to the controller",
     )
     .class(Class::Widen)
     .when(enabled::can_free_limit),
@@ -324,7 +308,7 @@ pub static ACTIONS: &[Action] = &[
         Id::StopRunning,
         "stop-running",
         &[(DAYS, &["K"])],
-        "stops the running attempts of the selection; a phrase is asked for",
+        "stop what runs",
     )
     .class(Class::Final)
     .foot(76, "", "stop")
@@ -333,7 +317,7 @@ pub static ACTIONS: &[Action] = &[
         Id::CancelBackfill,
         "cancel-backfill",
         &[],
-        "ends the whole order; its name is asked for",
+        "cancel the whole order",
     )
     .class(Class::Final)
     .when(enabled::not_final),
@@ -341,7 +325,7 @@ pub static ACTIONS: &[Action] = &[
         Id::StartSupervising,
         "start-supervising",
         &[(HOME, &["S"])],
-        "starts a supervisor of its own in the background; it goes on when this screen closes",
+        "start a supervisor in the background",
     )
     .class(Class::Widen)
     .foot(5, "", "start supervising")
@@ -350,7 +334,7 @@ pub static ACTIONS: &[Action] = &[
         Id::StopSupervising,
         "stop-supervising",
         &[],
-        "asks the supervisor to end; what runs goes on running",
+        "end the supervisor; what runs goes on",
     )
     .class(Class::Widen)
     .when(enabled::somebody_supervises),
@@ -358,7 +342,7 @@ pub static ACTIONS: &[Action] = &[
         Id::Arm,
         "arm",
         &[(HOME, &["W"])],
-        "takes read-only off for this screen, or puts it on",
+        "arm writes, or put read-only on",
     ),
     look(
         Id::PanelCalendar,
@@ -395,13 +379,13 @@ pub static ACTIONS: &[Action] = &[
         Id::NextBackfill,
         "next-backfill",
         &[],
-        "shows the next backfill of this journal",
+        "show the next backfill of this journal",
     ),
     look(
         Id::ScrollDown,
         "scroll-down",
         &[(EVENTS | READING | PLAN, &["j", "down", "pgdn", "ctrl-d"])],
-        "scrolls down, towards what is new",
+        "scroll down",
     )
     .repeats()
     .foot(12, "jk", "scroll")
@@ -410,7 +394,7 @@ pub static ACTIONS: &[Action] = &[
         Id::ScrollUp,
         "scroll-up",
         &[(EVENTS | READING | PLAN, &["k", "up", "pgup", "ctrl-u"])],
-        "scrolls up, towards what is old",
+        "scroll up",
     )
     .repeats()
     .when(enabled::can_scroll),
@@ -418,52 +402,52 @@ pub static ACTIONS: &[Action] = &[
         Id::ScrollTop,
         "scroll-top",
         &[(LOG | HELP, &["g", "home"])],
-        "scrolls to the top",
+        "to the top",
     ),
     look(
         Id::ScrollEnd,
         "scroll-end",
         &[(LOG | HELP, &["G", "end"])],
-        "scrolls to the end",
+        "to the end",
     ),
     look(
         Id::Follow,
         "follow",
         &[(HOME | LOG, &["f"])],
-        "goes to the newest line and stays there",
+        "follow the newest line",
     ),
     look(
         Id::Refresh,
         "refresh",
         &[(DAYS | LOG, &["ctrl-r"])],
-        "looks at every source now",
+        "look at every source now",
     ),
     look(
         Id::Yank,
         "yank",
         &[(DAYS | LOG | WHY, &["y"])],
-        "copies the id of the day, in the drawer of its attempt, to the clipboard",
+        "copy the id of the day or attempt",
     )
     .when(enabled::has_cursor),
     look(
         Id::Confirm,
         "confirm",
         &[(PLAN, &["y"])],
-        "does what the dialog says, if its plan has not changed",
+        "do it, if the plan has not changed",
     )
     .when(enabled::can_confirm),
     look(
         Id::CancelDialog,
         "cancel-dialog",
         &[(PLAN, &["enter", "esc", "q"])],
-        "closes; nothing is done",
+        "close; nothing is done",
     )
     .foot(11, "", "cancel"),
     look(
         Id::AllDays,
         "all-days",
         &[(PLAN, &["tab"])],
-        "lists every day with its reason",
+        "every day with its reason",
     )
     .foot(14, "", "every day"),
     look(
@@ -474,7 +458,7 @@ pub static ACTIONS: &[Action] = &[
             (WHY, &["esc", "enter", "w"]),
             (HELP, &["esc", "enter", "?"]),
         ],
-        "closes what is on top, then the range, the filter, the marks",
+        "close the top, then range, filter, marks",
     )
     .foot(85, "", "close")
     .when(enabled::can_close),
@@ -482,13 +466,13 @@ pub static ACTIONS: &[Action] = &[
         Id::Quit,
         "quit",
         &[(DAYS | READING, &["q"])],
-        "like esc; where nothing is left to close it leaves the screen. What runs goes on",
+        "like esc; at the bottom quit, runs go on",
     ),
     look(
         Id::Palette,
         "command",
         &[(DAYS | LOG | WHY, &[":", "ctrl-p"])],
-        "every action by name; also a date, or show NAME",
+        "every action by name, a date, show NAME",
     )
     .foot(LAST, "", "command"),
     look(
@@ -502,12 +486,12 @@ pub static ACTIONS: &[Action] = &[
         Id::Suspend,
         "suspend",
         &[(EVERYWHERE, &["ctrl-z"])],
-        "gives the terminal back; fg returns. What runs goes on",
+        "suspend; fg returns, runs go on",
     ),
     look(
         Id::Interrupt,
         "interrupt",
         &[(EVERYWHERE, &["ctrl-c"])],
-        "asks to leave; twice within 2 s leaves",
+        "twice within 2 s quits, runs go on",
     ),
 ];

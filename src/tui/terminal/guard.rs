@@ -15,7 +15,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Alternate screen, cursor hidden, bracketed paste, focus reports.
@@ -174,17 +174,7 @@ impl Taken {
             bytes.push_str(KITTY_OFF);
         }
         bytes.push_str(LEAVE);
-        // Writing can wait for ever where the terminal does not read: it gets a thread and a moment.
-        let out = self.out.clone();
-        let writer = thread::Builder::new().name("restore".to_owned()).spawn(move || {
-            let _ = out.control(bytes.as_bytes(), PATIENCE);
-        });
-        if let Ok(writer) = writer {
-            let until = Instant::now() + PATIENCE * 2;
-            while !writer.is_finished() && Instant::now() < until {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
+        self.out.farewell(bytes.as_bytes(), PATIENCE);
         // What was typed for the screen, and what the terminal answered, is not for the shell.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     }

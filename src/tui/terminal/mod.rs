@@ -185,14 +185,13 @@ impl Host for Tty {
     fn leave(&mut self) {
         self.input.park();
         self.guard.leave();
+        self.stops.store(true, Ordering::SeqCst);
     }
 
     fn stop_group(&mut self) {
         // Whoever else is in the group (a `sh -c`) stops too, and the shell may continue all of it at once: if this
         // process stopped later than the others, that continue would come too early for it.
-        self.stops.store(true, Ordering::SeqCst);
         let _ = kill_current_process_group(Posix::TSTP);
-        self.stops.store(false, Ordering::SeqCst);
     }
 
     fn stop_here(&mut self) {
@@ -204,6 +203,7 @@ impl Host for Tty {
     }
 
     fn enter(&mut self) -> io::Result<()> {
+        self.stops.store(false, Ordering::SeqCst);
         self.frames.discard();
         self.guard.enter()?;
         self.input.unpark();

@@ -1,10 +1,16 @@
 //! The way to the terminal. A frame is collected and written in one piece, between the marks of a synchronised
 //! update; once the screen is given back nothing of a frame can reach the terminal any more.
 
+use rustix::{fs::OFlags, termios::ttyname};
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Write},
-    os::fd::AsFd,
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    },
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +27,9 @@ const END: &[u8] = b"\x1b[?2026l";
 #[derive(Debug)]
 pub(super) struct Out {
     file: Mutex<File>,
+    /// The same terminal, opened a second time, for writes that never wait. Its own opening, because the flag for
+    /// that belongs to the opening, and the first one is shared with the shell.
+    hasty: Option<File>,
     /// The screen is ours: frames may be written.
     ours: AtomicBool,
     /// The terminal understands more than the oldest sequences.
@@ -33,6 +42,7 @@ impl Out {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self {
             file: Mutex::new(File::from(fd)),
+            hasty: hasty(),
             ours: AtomicBool::new(false),
             modern,
         })
@@ -61,6 +71,29 @@ impl Out {
         file.write_all(bytes)
     }
 
+    /// Writes control sequences on the way out: whatever the terminal takes within `patience`, and no longer.
+    pub(super) fn farewell(&self, bytes: &[u8], patience: Duration) {
+        let until = Instant::now() + patience;
+        // A frame that is under way is waited for, unless it is what hangs.
+        let frame = lock_within(&self.file, patience);
+        let Some(mut file) = self.hasty.as_ref() else {
+            // A write that may wait is better than none; the watchdog sees to it that it does not wait for ever.
+            let _ = frame.map(|mut file| file.write_all(bytes));
+            return;
+        };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
     fn frame(&self, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_ours() {
@@ -68,6 +101,19 @@ impl Out {
         }
         file.write_all(bytes)
     }
+}
+
+/// Opens the terminal of the standard output again; by its name, else as the controlling terminal, which also works
+/// where the terminal belongs to another user.
+fn hasty() -> Option<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let open = |path: &Path| {
+        let flags = i32::try_from(flags.bits()).ok()?;
+        File::options().write(true).custom_flags(flags).open(path).ok()
+    };
+    let name = ttyname(io::stdout(), Vec::new()).ok();
+    let by_name = name.and_then(|name| open(Path::new(OsStr::from_bytes(name.as_bytes()))));
+    by_name.or_else(|| open(Path::new("/dev/tty")))
 }
 
 /// Waits a while for a lock, poisoned or not.

@@ -32,7 +32,7 @@ const INBOX: usize = 256;
 const SECOND: Duration = Duration::from_secs(1);
 /// How often the loop looks whether the terminal is its own again after a suspend.
 const AWAY: Duration = Duration::from_millis(50);
-/// How long the message of a stop that the loop asked for may take to come.
+/// How long the screen waits for the message of its own stop before it comes back without.
 const STOPPING: Duration = Duration::from_millis(500);
 /// How long leaving waits for answers to what was sent.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -72,10 +72,10 @@ pub trait Host {
     /// # Errors
     /// There is none.
     fn can_stop(&self) -> Result<(), String>;
-    /// Gives the terminal back.
+    /// Gives the terminal back. Until it is taken again, the stop signal stops the process by itself, and comes as a
+    /// message afterwards.
     fn leave(&mut self);
-    /// Stops the whole process group at once, this process with it, as the terminal does on ctrl-z. The stop signal
-    /// also comes as a message, once the process is continued.
+    /// Stops the whole process group at once, this process with it, as the terminal does on ctrl-z.
     fn stop_group(&mut self);
     /// Stops this process alone; returns when it is continued.
     fn stop_here(&mut self);
@@ -208,10 +208,12 @@ pub struct Screen<B: Backend, D, X, H> {
     dirty: bool,
     /// The terminal belongs to somebody else.
     away: bool,
-    /// The group was stopped at this time, and the message of it has not come yet.
-    stopping: Option<Instant>,
-    /// A continue that belongs to our own stop is still to come.
+    /// Messages of a stop and of a continue that the loop knows of already are still to come: each is one. They may
+    /// come late, when the screen is back already.
+    expect_stop: bool,
     expect_continue: bool,
+    /// When the loop went on after it had stopped its group.
+    went_on: Option<Instant>,
     end: Option<End>,
 }
 
@@ -239,8 +241,9 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
             clock: Box::new(clock),
             dirty: true,
             away: false,
-            stopping: None,
+            expect_stop: false,
             expect_continue: false,
+            went_on: None,
             end: None,
         }
     }
@@ -261,7 +264,7 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
     /// One turn: waits, takes in all that is there, draws once.
     fn turn(&mut self, mailbox: &Mailbox, tick: &mut Instant) -> Option<End> {
         let mut wait = tick.saturating_duration_since(Instant::now());
-        if self.away || self.stopping.is_some() {
+        if self.away {
             wait = wait.min(AWAY);
         }
         let first = match mailbox.items.recv_timeout(wait) {
@@ -284,10 +287,8 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
             self.handle(Msg::Tick);
             *tick = Instant::now() + self.to_next_second();
         }
-        if self.away
-            && self.stopping.is_none_or(|since| since.elapsed() >= STOPPING)
-            && self.host.in_foreground()
-        {
+        let heard = !self.expect_stop || self.went_on.is_none_or(|at| at.elapsed() >= STOPPING);
+        if self.away && heard && self.host.in_foreground() {
             self.come_back();
         }
         if self.dirty && !self.away {
@@ -355,15 +356,16 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
         }
         self.host.leave();
         self.away = true;
-        self.stopping = Some(Instant::now());
-        self.expect_continue = true;
+        (self.expect_stop, self.expect_continue) = (true, true);
         self.host.stop_group();
+        self.went_on = Some(Instant::now());
         None
     }
 
-    /// The stop signal arrived: ours, which has stopped and seen us continued by now, or one from outside.
+    /// The stop signal arrived: ours, or one from outside.
     fn stop(&mut self) {
-        if self.stopping.take().is_some() {
+        // While the terminal is given back the signal has stopped the process by itself and this comes after it.
+        if std::mem::take(&mut self.expect_stop) || self.away {
             return;
         }
         if self.host.can_stop().is_err() {
@@ -377,8 +379,8 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
     }
 
     fn come_back(&mut self) {
-        self.stopping = None;
         self.away = false;
+        self.went_on = None;
         if self.host.enter().is_err() {
             self.end = Some(End::Gone);
             return;

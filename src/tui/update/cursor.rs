@@ -162,7 +162,7 @@ pub fn next_match(machine: &mut Machine, feed: &Feed, back: bool, now: Time) {
         shown
             && match filter.is_empty() {
                 true => select::is_bad(chunk.state),
-                false => select::matches(backfill, chunk.id, &filter),
+                false => select::matches(chunk, &filter),
             }
     };
     let all = backfill.chunks.len();

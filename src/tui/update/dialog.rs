@@ -342,7 +342,10 @@ pub(super) fn mark(machine: &mut Machine, feed: &Feed, id: Id, now: Time) {
     let by_state = |app: &mut crate::tui::model::App, state: ChunkState| {
         let found = backfill.chunks.iter().filter(|c| c.state == state);
         app.marks.extend(found.map(|c| c.id.to_string()));
-        format!("{} days are {}, all marked", backfill.count(state), state.word())
+        match backfill.count(state) {
+            0 => format!("nothing is {}", state.word()),
+            n => format!("{n} {} marked, {} in all", state.word(), app.marks.len()),
+        }
     };
     let told = match (id, app.cursor) {
         (Id::ClearMarks, _) => {
