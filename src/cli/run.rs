@@ -2,7 +2,7 @@
 
 use super::{
     args::Global,
-    context::{self, Done, Exit, line},
+    context::{self, Done, Exit, Try, line, on_newest},
     progress::Progress,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         state::{Backfill, BackfillState, ChunkState, State},
     },
     host::boot_now,
-    journal::{AcquireError, AppendError, Journal, Lease, Options},
+    journal::{AcquireError, Journal, Lease, Options},
     supervisor::{
         core::Input,
         glance,
@@ -389,41 +389,58 @@ fn ensure_started(
     actor: &Actor,
     again: bool,
 ) -> Result<BackfillId, Exit> {
-    for _ in 0..100 {
-        let state = journal.load_state()?;
-        let newest = state.by_name(name.as_str());
-        if let Some(backfill) = newest
-            && !(again && backfill.state().is_final())
-        {
-            return goes_on(backfill);
-        }
-        let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
-        if let Some(other) = overlapping(&state, configured) {
-            return Err(Exit::usage(format!(
-                "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
-                other.id, other.spec.target
-            )));
-        }
-        let id = BackfillId::new(name, rand::random());
-        let hash = config::spec_hash(&configured.spec);
-        let payload = Payload::Started {
-            spec: Box::new(configured.spec.clone()),
-            hash,
-        };
-        let event = NewEvent {
-            at: Utc::now(),
-            actor: actor.clone(),
-            reason: None,
-            backfill: Some(id.clone()),
-            payload,
-        };
-        match journal.append(Some(state.head), None, &[event]) {
-            Ok(_) => return Ok(id),
-            Err(AppendError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+    let state = journal.load_state()?;
+    on_newest(
+        journal,
+        state,
+        |j| j,
+        |journal, state| {
+            let newest = state.by_name(name.as_str());
+            if let Some(backfill) = newest
+                && !(again && backfill.state().is_final())
+            {
+                return match goes_on(backfill) {
+                    Ok(id) => Try::Done(id),
+                    Err(exit) => Try::No(exit),
+                };
+            }
+            let id = BackfillId::new(name, rand::random());
+            match started(state, config, name, actor, &id) {
+                Ok(event) => match journal.append(Some(state.head), None, &[event]) {
+                    Ok(_) => Try::Done(id),
+                    Err(error) => error.into(),
+                },
+                Err(exit) => Try::No(exit),
+            }
+        },
+    )
+}
+
+/// The event of a new order.
+fn started(
+    state: &State,
+    config: &Config,
+    name: &Name,
+    actor: &Actor,
+    id: &BackfillId,
+) -> Result<NewEvent, Exit> {
+    let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
+    if let Some(other) = overlapping(state, configured) {
+        return Err(Exit::usage(format!(
+            "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
+            other.id, other.spec.target
+        )));
     }
-    Err(Exit::usage("the journal changes too fast; try again"))
+    Ok(NewEvent {
+        at: Utc::now(),
+        actor: actor.clone(),
+        reason: None,
+        backfill: Some(id.clone()),
+        payload: Payload::Started {
+            spec: Box::new(configured.spec.clone()),
+            hash: config::spec_hash(&configured.spec),
+        },
+    })
 }
 
 /// A backfill that exists: unfinished ones go on, finished ones are left alone.

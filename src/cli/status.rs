@@ -7,7 +7,7 @@ use crate::{
         Time,
         event::Rule,
         human,
-        ids::Name,
+        ids::{AttemptId, Name},
         state::{Backfill, BackfillState, ChunkState, State},
     },
     plan::{
@@ -44,6 +44,8 @@ struct One {
     chunks: usize,
     counts: BTreeMap<&'static str, u32>,
     attempts: usize,
+    /// Attempts that have not ended.
+    under_way: Vec<AttemptId>,
     needs_you: u32,
     paused_by: Option<String>,
     signals: BTreeMap<String, Signal>,
@@ -169,6 +171,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         chunks: backfill.chunks.len(),
         counts,
         attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
+        under_way: backfill.open_attempts(),
         needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
             .map(|s| backfill.count(s))
             .iter()
