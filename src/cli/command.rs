@@ -7,10 +7,10 @@ use super::{
 use crate::{
     config,
     domain::{
-        event::{Force, Payload},
+        event::{Force, Payload, Read},
         human,
         ids::{AttemptId, BackfillId},
-        state::{Backfill, State},
+        state::State,
     },
     plan::{
         consent,
@@ -78,11 +78,7 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
     let id = find(&state, &ctx.config, name)?.id.clone();
     let event = ctx.event(Some(&id), Payload::Paused { until }, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "paused", |b| match &b.pause {
-        Some(pause) => pause.applied.clone(),
-        // It ended by itself, or somebody resumed, meanwhile.
-        None => Some(Vec::new()),
-    })
+    confirm(ctx, &id, seq, "paused")
 }
 
 /// `cancel NAME`.
@@ -94,42 +90,60 @@ pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let event = ctx.event(Some(&id), Payload::CancelRequested {}, consent.reason);
     drop(state);
     let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "cancelled", |b| {
-        if b.cancel.is_some() {
-            b.cancel_applied.clone()
-        } else {
-            Some(Vec::new())
+    confirm(ctx, &id, seq, "cancelled")
+}
+
+/// What the journal says about a command that the supervisor confirms.
+enum Confirmation {
+    /// Nothing more is sent; these were under way.
+    Applied(Vec<AttemptId>),
+    /// Somebody resumed before it was confirmed.
+    Resumed(String),
+    /// Nothing yet.
+    Open,
+}
+
+/// Waits for the supervisor's word on the command of that seq. It is read from the events after the command: the
+/// state alone would not tell whether a pause that is over was ever confirmed.
+fn await_confirmation(ctx: &Context, id: &BackfillId, seq: u64) -> Result<Confirmation, Exit> {
+    let began = Instant::now();
+    let mut seen = seq;
+    loop {
+        let waits = ctx.supervised() && began.elapsed() < CONFIRM;
+        for event in ctx.journal.read_after(seen, 10_000)? {
+            seen = event.seq;
+            if event.backfill.as_ref() != Some(id) {
+                continue;
+            }
+            match event.payload {
+                Read::Known(Payload::PauseApplied { in_flight }) => {
+                    return Ok(Confirmation::Applied(in_flight));
+                }
+                Read::Known(Payload::Resumed {}) => return Ok(Confirmation::Resumed(event.actor.name)),
+                _ => {}
+            }
         }
-    })
+        if !waits {
+            return Ok(Confirmation::Open);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Waits for the supervisor's confirmation and prints what was under way.
-fn confirm(
-    ctx: &Context,
-    id: &BackfillId,
-    seq: u64,
-    verb: &str,
-    applied: impl Fn(&Backfill) -> Option<Vec<AttemptId>>,
-) -> Done {
-    let began = Instant::now();
-    let mut supervised = ctx.supervised();
-    let mut in_flight = None;
-    while supervised && in_flight.is_none() && began.elapsed() < CONFIRM {
-        std::thread::sleep(Duration::from_millis(50));
-        in_flight = ctx.state()?.backfills.get(id).and_then(&applied);
-        supervised = ctx.supervised();
-    }
-    let message = match &in_flight {
-        Some(ids) if ids.is_empty() => format!("{verb}; nothing was under way"),
-        Some(ids) => {
-            let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            format!(
-                "{verb}; {} already under way: {list}",
-                human::counted(ids.len() as u64, "start")
-            )
+fn confirm(ctx: &Context, id: &BackfillId, seq: u64, verb: &str) -> Done {
+    let confirmation = await_confirmation(ctx, id, seq)?;
+    let supervised = ctx.supervised();
+    let (in_flight, message) = match confirmation {
+        Confirmation::Applied(ids) => {
+            let message = format!("{verb}; {}", under_way(&ids));
+            (Some(ids), message)
         }
-        None if supervised => "recorded; not yet confirmed by the supervisor".to_owned(),
-        None => format!("recorded{}", nobody(ctx)),
+        Confirmation::Resumed(by) => (None, format!("recorded; resumed by {by} meanwhile")),
+        Confirmation::Open if supervised => {
+            (None, "recorded; not yet confirmed by the supervisor".to_owned())
+        }
+        Confirmation::Open => (None, format!("recorded{}", nobody(ctx))),
     };
     let confirmed = Some(in_flight.is_some());
     let told = Recorded {
@@ -142,6 +156,17 @@ fn confirm(
         message,
     };
     ctx.print(&told, || told.message.clone())
+}
+
+/// `2 starts were already under way: ..`.
+fn under_way(ids: &[AttemptId]) -> String {
+    let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let count = human::counted(ids.len() as u64, "start");
+    match ids.len() {
+        0 => "nothing was under way".to_owned(),
+        1 => format!("{count} was already under way: {}", list.join(", ")),
+        _ => format!("{count} were already under way: {}", list.join(", ")),
+    }
 }
 
 /// `resume NAME`.
