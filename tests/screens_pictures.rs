@@ -1,5 +1,6 @@
 //! The screens rendered to pictures, to stand beside the pictures of the look: `BACKFILL_PICTURES=DIR cargo test
 //! --test screens_pictures` writes SVG and text files there.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test may.
 
 mod night;
 

@@ -104,7 +104,11 @@ fn a_supervisor_that_dies_after_an_answer_was_stored_does_not_send_again() {
 
 /// A shim dies at the place, and another one while the supervisor dies too.
 fn killed_shims(place: &str) {
-    let workspace = Setup::new(16, 3).open();
+    // One chunk may be hit by both deaths: a second kill is tried again only on a further step of the ladder.
+    let workspace = Setup::new(16, 3)
+        .order_more("profiles = [\"default\", \"large\"]\n")
+        .more("[profiles.large]\ndeadline = \"5m\"\n")
+        .open();
     let permission = workspace.path("may-die");
     let start = || {
         workspace.run_with("orders", |c| {
@@ -117,9 +121,7 @@ fn killed_shims(place: &str) {
     workspace.wait("the first shim's death", || (!permission.exists()).then_some(()));
     workspace.wait("some progress", || (workspace.done("orders") >= 3).then_some(()));
     fs::write(&permission, "").unwrap();
-    workspace.wait("the second shim's death", || {
-        (!permission.exists()).then_some(())
-    });
+    workspace.wait("the second shim's death", || (!permission.exists()).then_some(()));
     run.kill();
     assert_eq!(start().end(), 0, "{place}: {}", workspace.told());
     assert_eq!(workspace.done("orders"), 16, "{place}");
@@ -148,11 +150,14 @@ fn assert_uncertainty_was_short(workspace: &Workspace) {
         let Payload::RunUncertain { attempt, .. } = &payload else {
             continue;
         };
-        let settled = events.iter().find(|e| {
-            e.seq > uncertain.seq && known((*e).clone()).attempt() == Some(attempt)
-        });
+        let settled = events
+            .iter()
+            .find(|e| e.seq > uncertain.seq && known((*e).clone()).attempt() == Some(attempt));
         let took = settled.expect("it was settled").at - uncertain.at;
-        assert!(took < chrono::Duration::seconds(5), "{attempt} was uncertain for {took}");
+        assert!(
+            took < chrono::Duration::seconds(5),
+            "{attempt} was uncertain for {took}"
+        );
     }
 }
 
@@ -194,7 +199,10 @@ fn a_second_run_of_the_same_backfill_exits_5_and_changes_nothing() {
     let before = workspace.state();
     let second = workspace.call(&["run", "orders"]);
     assert_eq!(second.code, 5, "{second:?}");
-    assert!(second.err.contains("orders is supervised already, by"), "{second:?}");
+    assert!(
+        second.err.contains("orders is supervised already, by"),
+        "{second:?}"
+    );
     assert_eq!(workspace.state(), before);
     assert_eq!(first.has_ended(), None);
     fs::remove_file(workspace.path("hold")).unwrap();
@@ -222,13 +230,21 @@ fn stopped_holder(setup: Setup, stopped_for: std::time::Duration) {
     });
     old.signal("CONT");
     assert_eq!(new.end(), 0, "{}", workspace.told());
-    assert_eq!(old.end(), 0, "the old one follows and ends by itself: {}", workspace.told());
+    assert_eq!(
+        old.end(),
+        0,
+        "the old one follows and ends by itself: {}",
+        workspace.told()
+    );
     let epochs: Vec<String> = workspace
         .marks()
         .iter()
         .filter_map(|l| l.strip_prefix("epoch ").map(str::to_owned))
         .collect();
-    assert!(epochs.is_sorted(), "the old holder sent something after the takeover: {epochs:?}");
+    assert!(
+        epochs.is_sorted(),
+        "the old holder sent something after the takeover: {epochs:?}"
+    );
     assert!(epochs.contains(&"1".to_owned()) && epochs.contains(&"2".to_owned()));
     assert_eq!(workspace.epochs(), [1, 2], "nobody else took the lease");
     workspace.assert_once_only();
@@ -281,7 +297,11 @@ fn two_runs_of_two_backfills_started_in_one_moment_share_one_lease_and_the_slots
             .filter(|p| matches!(p, Payload::LeaseTaken { .. } | Payload::LeaseReleased { .. }))
             .collect();
         for pair in leases.chunks(2) {
-            let [Payload::LeaseTaken { epoch: a, from, .. }, Payload::LeaseReleased { epoch: b }] = pair else {
+            let [
+                Payload::LeaseTaken { epoch: a, from, .. },
+                Payload::LeaseReleased { epoch: b },
+            ] = pair
+            else {
                 panic!("two holders at a time: {leases:?}");
             };
             assert_eq!((a, from), (b, &None));

@@ -2,15 +2,16 @@
 
 use super::{
     args::{Consent, Days, Reason, ThrottleTo, VerdictArg},
-    context::{Context, Done, Exit, find, line},
+    context::{Context, Done, Exit, Try, find, line},
 };
 use crate::{
     config,
     domain::{
-        event::{Force, Payload},
+        event::{Force, Payload, Read},
         human,
         ids::{AttemptId, BackfillId},
-        state::{Backfill, State},
+        spec::Spec,
+        state::State,
     },
     plan::{
         consent,
@@ -78,11 +79,7 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
     let id = find(&state, &ctx.config, name)?.id.clone();
     let event = ctx.event(Some(&id), Payload::Paused { until }, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "paused", |b| match &b.pause {
-        Some(pause) => pause.applied.clone(),
-        // It ended by itself, or somebody resumed, meanwhile.
-        None => Some(Vec::new()),
-    })
+    confirm(ctx, &id, seq, "paused")
 }
 
 /// `cancel NAME`.
@@ -94,42 +91,60 @@ pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let event = ctx.event(Some(&id), Payload::CancelRequested {}, consent.reason);
     drop(state);
     let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "cancelled", |b| {
-        if b.cancel.is_some() {
-            b.cancel_applied.clone()
-        } else {
-            Some(Vec::new())
+    confirm(ctx, &id, seq, "cancelled")
+}
+
+/// What the journal says about a command that the supervisor confirms.
+enum Confirmation {
+    /// Nothing more is sent; these were under way.
+    Applied(Vec<AttemptId>),
+    /// Somebody resumed before it was confirmed.
+    Resumed(String),
+    /// Nothing yet.
+    Open,
+}
+
+/// Waits for the supervisor's word on the command of that seq. It is read from the events after the command: the
+/// state alone would not tell whether a pause that is over was ever confirmed.
+fn await_confirmation(ctx: &Context, id: &BackfillId, seq: u64) -> Result<Confirmation, Exit> {
+    let began = Instant::now();
+    let mut seen = seq;
+    loop {
+        let waits = ctx.supervised() && began.elapsed() < CONFIRM;
+        for event in ctx.journal.read_after(seen, 10_000)? {
+            seen = event.seq;
+            if event.backfill.as_ref() != Some(id) {
+                continue;
+            }
+            match event.payload {
+                Read::Known(Payload::PauseApplied { in_flight }) => {
+                    return Ok(Confirmation::Applied(in_flight));
+                }
+                Read::Known(Payload::Resumed {}) => return Ok(Confirmation::Resumed(event.actor.name)),
+                _ => {}
+            }
         }
-    })
+        if !waits {
+            return Ok(Confirmation::Open);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Waits for the supervisor's confirmation and prints what was under way.
-fn confirm(
-    ctx: &Context,
-    id: &BackfillId,
-    seq: u64,
-    verb: &str,
-    applied: impl Fn(&Backfill) -> Option<Vec<AttemptId>>,
-) -> Done {
-    let began = Instant::now();
-    let mut supervised = ctx.supervised();
-    let mut in_flight = None;
-    while supervised && in_flight.is_none() && began.elapsed() < CONFIRM {
-        std::thread::sleep(Duration::from_millis(50));
-        in_flight = ctx.state()?.backfills.get(id).and_then(&applied);
-        supervised = ctx.supervised();
-    }
-    let message = match &in_flight {
-        Some(ids) if ids.is_empty() => format!("{verb}; nothing was under way"),
-        Some(ids) => {
-            let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            format!(
-                "{verb}; {} already under way: {list}",
-                human::counted(ids.len() as u64, "start")
-            )
+fn confirm(ctx: &Context, id: &BackfillId, seq: u64, verb: &str) -> Done {
+    let confirmation = await_confirmation(ctx, id, seq)?;
+    let supervised = ctx.supervised();
+    let (in_flight, message) = match confirmation {
+        Confirmation::Applied(ids) => {
+            let message = format!("{verb}; {}", under_way(&ids));
+            (Some(ids), message)
         }
-        None if supervised => "recorded; not yet confirmed by the supervisor".to_owned(),
-        None => format!("recorded{}", nobody(ctx)),
+        Confirmation::Resumed(by) => (None, format!("recorded; resumed by {by} meanwhile")),
+        Confirmation::Open if supervised => {
+            (None, "recorded; not yet confirmed by the supervisor".to_owned())
+        }
+        Confirmation::Open => (None, format!("recorded{}", nobody(ctx))),
     };
     let confirmed = Some(in_flight.is_some());
     let told = Recorded {
@@ -142,6 +157,17 @@ fn confirm(
         message,
     };
     ctx.print(&told, || told.message.clone())
+}
+
+/// `2 starts were already under way: ..`.
+fn under_way(ids: &[AttemptId]) -> String {
+    let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let count = human::counted(ids.len() as u64, "start");
+    match ids.len() {
+        0 => "nothing was under way".to_owned(),
+        1 => format!("{count} was already under way: {}", list.join(", ")),
+        _ => format!("{count} were already under way: {}", list.join(", ")),
+    }
 }
 
 /// `resume NAME`.
@@ -340,38 +366,47 @@ fn append_same_plan(
     shown: &Preview,
     reason: Option<String>,
 ) -> Result<u64, Exit> {
-    for _ in 0..100 {
-        let state = ctx.state()?;
+    ctx.on_newest(|ctx, state| {
         let Some(backfill) = state.backfills.get(id) else {
-            return Err(Exit::usage("the backfill is gone"));
+            return Try::No(Exit::usage("the backfill is gone"));
         };
         let now = preview::make(backfill, ask, Utc::now());
         if now.digest != shown.digest {
             let lines = consent::differences(shown, &now).join("\n  ");
-            return Err(Exit::usage(format!(
+            return Try::No(Exit::usage(format!(
                 "the plan changed meanwhile, nothing was done:\n  {lines}\nask again"
             )));
         }
-        let payloads = consent::payloads(&state, Some(id), ask, &now, Utc::now()).map_err(Exit::usage)?;
-        let events: Vec<_> = payloads
-            .into_iter()
-            .map(|p| ctx.event(Some(id), p, reason.clone()))
-            .collect();
-        match ctx.journal.append(Some(state.head), None, &events) {
-            Ok(seqs) => {
-                let seq = seqs.first().copied().unwrap_or_default();
-                return match ctx.state()?.refusal(seq) {
-                    Some(why) => Err(Exit::usage(format!("refused: {why}"))),
-                    None => Ok(seq),
-                };
-            }
-            Err(crate::journal::AppendError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
+        match consent::payloads(state, Some(id), ask, &now, Utc::now()) {
+            Ok(payloads) => append(ctx, state, id, payloads, reason.as_ref()),
+            Err(why) => Try::No(Exit::usage(why)),
         }
+    })
+}
+
+/// Appends with the head of `state`; gives the seq of the first event, if the fold accepted it.
+fn append(
+    ctx: &mut Context,
+    state: &State,
+    id: &BackfillId,
+    payloads: Vec<Payload>,
+    reason: Option<&String>,
+) -> Try<u64> {
+    let events: Vec<_> = payloads
+        .into_iter()
+        .map(|p| ctx.event(Some(id), p, reason.cloned()))
+        .collect();
+    let seq = match ctx.journal.append(Some(state.head), None, &events) {
+        Ok(seqs) => seqs.first().copied().unwrap_or_default(),
+        Err(error) => return error.into(),
+    };
+    match ctx.state() {
+        Ok(after) => match after.refusal(seq) {
+            Some(why) => Try::No(Exit::usage(format!("refused: {why}"))),
+            None => Try::Done(seq),
+        },
+        Err(exit) => Try::No(exit),
     }
-    Err(Exit::usage(
-        "the journal changes too fast; nothing was done, try again",
-    ))
 }
 
 /// Shows the plan and asks, unless told not to.
@@ -464,6 +499,9 @@ pub fn resolve(ctx: &mut Context, name: &str, date: &str, verdict: VerdictArg, r
 
 /// `stop`.
 pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
+    if !ctx.supervised() {
+        return Err(Exit::usage("nobody supervises this journal"));
+    }
     let event = ctx.event(None, Payload::StopSupervising {}, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
     let message = "the supervisor was asked to stop; running attempts go on".to_owned();
@@ -493,21 +531,16 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     if drift.is_empty() {
         return line("the configuration and the started backfill agree; nothing to amend");
     }
-    let hash = config::spec_hash(&configured.spec);
-    let payload = Payload::Amended {
-        spec: Box::new(configured.spec.clone()),
-        hash,
-    };
+    let spec = configured.spec.clone();
     let mut preview = preview::make(backfill, &Ask::Resume, Utc::now());
     preview.title = format!("Amend {name}: {}", human::counted(drift.len() as u64, "change"));
-    preview.facts = drift.into_iter().map(|d| ("change", d)).collect();
+    preview.facts = drift.iter().map(|d| ("change", d.clone())).collect();
     preview.same_as = format!("backfill amend {name}");
-    let (id, head) = (backfill.id.clone(), state.head);
+    let id = backfill.id.clone();
     if !consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
-    let event = ctx.event(Some(&id), payload, consent.reason);
-    let (seq, _) = ctx.send(Some(head), event)?;
+    let seq = append_same_drift(ctx, &id, &spec, &drift, consent.reason)?;
     let message = format!("{name} amended{}", nobody(ctx));
     let supervised = ctx.supervised();
     let told = Recorded {
@@ -520,4 +553,31 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
         message,
     };
     ctx.print(&told, || told.message.clone())
+}
+
+/// Appends the changed order if it still means the changes that were shown.
+fn append_same_drift(
+    ctx: &mut Context,
+    id: &BackfillId,
+    spec: &Spec,
+    shown: &[String],
+    reason: Option<String>,
+) -> Result<u64, Exit> {
+    ctx.on_newest(|ctx, state| {
+        let now = state
+            .backfills
+            .get(id)
+            .map_or_else(Vec::new, |b| config::drift(&b.spec, spec));
+        if now != shown {
+            let lines = now.join("\n  ");
+            return Try::No(Exit::usage(format!(
+                "the order changed meanwhile, nothing was done; now it would be:\n  {lines}\nask again"
+            )));
+        }
+        let amended = Payload::Amended {
+            spec: Box::new(spec.clone()),
+            hash: config::spec_hash(spec),
+        };
+        append(ctx, state, id, vec![amended], reason.as_ref())
+    })
 }

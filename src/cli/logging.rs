@@ -30,7 +30,11 @@ pub fn to_file(path: Option<&Path>, config: &Config) -> Result<(), Exit> {
         .open(&path)?;
     let filter =
         EnvFilter::try_from_env("BACKFILL_LOG").unwrap_or_else(|_| EnvFilter::new("backfill=info,warn"));
-    let layer = fmt::layer().with_ansi(false).with_writer(Mutex::new(file));
+    let layer = fmt::layer()
+        .with_ansi(false)
+        // A log on a full disk must not be complained about on a terminal that may not be read.
+        .log_internal_errors(false)
+        .with_writer(Mutex::new(file));
     // A second supervisor in one process (the demo) goes on with the first one's log.
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
     Ok(())

@@ -15,7 +15,7 @@ pub mod tell;
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 use context::{Context, Done, Exit};
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 /// Reads the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
@@ -23,7 +23,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Exit { code, message }) => {
             if !message.is_empty() {
-                eprintln!("backfill: {message}");
+                // Standard error may be gone; the exit code still tells.
+                let _ = writeln!(std::io::stderr(), "backfill: {message}");
             }
             ExitCode::from(code)
         }

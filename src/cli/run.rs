@@ -2,7 +2,7 @@
 
 use super::{
     args::Global,
-    context::{self, Done, Exit, line},
+    context::{self, Done, Exit, Try, line, on_newest},
     progress::Progress,
 };
 use crate::{
@@ -13,19 +13,29 @@ use crate::{
         state::{Backfill, BackfillState, ChunkState, State},
     },
     host::boot_now,
-    journal::{AcquireError, AppendError, Journal, Lease, Options},
+    journal::{AcquireError, Journal, Lease, Options},
     supervisor::{
         core::Input,
+        glance,
         run::{Ended, Until},
         wiring,
     },
 };
 use chrono::Utc;
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{runtime::Runtime, sync::mpsc::UnboundedSender};
 
 /// Exit code of a backfill that somebody supervises already.
 const ALREADY: u8 = 5;
+/// How long the last line waits for somebody to read it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How `run` was asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,7 +83,6 @@ fn detach() -> Done {
 
 /// Supervises everything that was started and has not ended.
 fn everything(config: &Config, how: How) -> Done {
-    let runtime = runtime()?;
     let mut journal = Journal::open(
         &config.journal.path,
         Options {
@@ -101,7 +110,14 @@ fn everything(config: &Config, how: How) -> Done {
         Err(error) => return Err(error.into()),
     };
     let quiet = Progress::quiet();
-    let ended = hold(&runtime, config, journal, lease, Until::AllEnded, how, &quiet)?;
+    let ended = on_threads(|runtime, signals| {
+        let work = Work {
+            config,
+            how,
+            progress: &quiet,
+        };
+        hold(runtime, signals, &work, journal, lease, Until::AllEnded)
+    })?;
     match ended {
         Ended::LeaseLost(to) => Err(Exit {
             code: ALREADY,
@@ -122,10 +138,38 @@ pub fn supervise(
     how: How,
     progress: &Progress,
 ) -> Result<(State, BackfillId), Exit> {
+    on_threads(|runtime, signals| {
+        let work = Work {
+            config,
+            how,
+            progress,
+        };
+        until_ended(runtime, signals, &work, name, actor)
+    })
+}
+
+/// What a supervisor works with.
+struct Work<'a> {
+    config: &'a Config,
+    how: How,
+    progress: &'a Progress,
+}
+
+fn until_ended(
+    runtime: &Runtime,
+    signals: &Signals,
+    work: &Work<'_>,
+    name: &Name,
+    actor: &Actor,
+) -> Result<(State, BackfillId), Exit> {
+    let Work {
+        config,
+        how,
+        progress,
+    } = *work;
     let options = || Options {
         group: config.journal.group.clone(),
     };
-    let runtime = runtime()?;
     let mut id = None;
     loop {
         let mut journal = Journal::open(&config.journal.path, options())?;
@@ -140,15 +184,7 @@ pub fn supervise(
                     }
                 };
                 id = Some(known.clone());
-                match hold(
-                    &runtime,
-                    config,
-                    journal,
-                    lease,
-                    Until::Ends(known.clone()),
-                    how,
-                    progress,
-                )? {
+                match hold(runtime, signals, work, journal, lease, Until::Ends(known.clone()))? {
                     Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
                     Ended::BackfillEnded => return Ok((reread(config)?, known)),
                     Ended::Told => {
@@ -177,8 +213,13 @@ pub fn supervise(
                     ));
                 }
                 id = Some(known.clone());
-                if let Some(state) = follow_until(&mut journal, &known, progress)? {
-                    return Ok((state, known));
+                match follow(&journal, &known, signals, progress)? {
+                    Followed::ToTheEnd(state) => return Ok((*state, known)),
+                    Followed::Told(state) => {
+                        progress.say(&format!("stopped following {name}; it goes on"));
+                        return Ok((*state, known));
+                    }
+                    Followed::Alone => {}
                 }
             }
             Err(error) => return Err(error.into()),
@@ -186,11 +227,15 @@ pub fn supervise(
     }
 }
 
-fn runtime() -> Result<Runtime, Exit> {
-    Ok(tokio::runtime::Builder::new_multi_thread()
+/// Work on a runtime whose threads are not waited for at the end: one may be reading a secret that does not come.
+fn on_threads<T>(work: impl FnOnce(&Runtime, &Signals) -> Result<T, Exit>) -> Result<T, Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
-        .build()?)
+        .build()?;
+    let done = work(&runtime, &Signals::listen(&runtime));
+    runtime.shutdown_background();
+    done
 }
 
 fn reread(config: &Config) -> Result<State, Exit> {
@@ -203,45 +248,82 @@ fn reread(config: &Config) -> Result<State, Exit> {
 /// Holds the lease until the loop ends. TERM and INT end it in order, HUP reads the configuration again.
 fn hold(
     runtime: &Runtime,
-    config: &Config,
+    signals: &Signals,
+    work: &Work<'_>,
     journal: Journal,
     lease: Lease,
     until: Until,
-    how: How,
-    progress: &Progress,
 ) -> Result<Ended, Exit> {
     let _inside = runtime.enter();
-    let (parts, inbox) = wiring::supervisor(config.clone(), journal, lease, until, progress.watcher())?;
-    let signals = runtime.spawn(listen(inbox.clone()));
-    let parent = how.while_pid.map(|pid| runtime.spawn(outlive(pid, inbox)));
-    let handle = runtime.handle().clone();
-    let ended = parts.run(&handle);
-    signals.abort();
+    let watcher = work.progress.watcher();
+    let (parts, inbox) = wiring::supervisor(work.config.clone(), journal, lease, until, watcher)?;
+    let parent = work
+        .how
+        .while_pid
+        .map(|pid| runtime.spawn(outlive(pid, inbox.clone())));
+    signals.go_to(inbox);
+    let ended = parts.run(runtime.handle());
     if let Some(parent) = parent {
         parent.abort();
     }
     Ok(ended?)
 }
 
-async fn listen(inbox: UnboundedSender<Input>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let streams = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::hangup()),
-    );
-    let (Ok(mut term), Ok(mut int), Ok(mut hup)) = streams else {
-        return;
-    };
-    loop {
-        let input = tokio::select! {
-            _ = term.recv() => Input::Quit,
-            _ = int.recv() => Input::Quit,
-            _ = hup.recv() => Input::Reload,
+/// TERM, INT and HUP, heard from the start to the end: once a program listens to them they do nothing by themselves,
+/// so they must not get lost while it does not hold the lease.
+#[derive(Clone, Default)]
+struct Signals {
+    told: Arc<AtomicBool>,
+    inbox: Arc<Mutex<Option<UnboundedSender<Input>>>>,
+}
+
+impl Signals {
+    fn listen(runtime: &Runtime) -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let signals = Self::default();
+        let _inside = runtime.enter();
+        let streams = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::hangup()),
+        );
+        let (Ok(mut term), Ok(mut int), Ok(mut hup)) = streams else {
+            return signals;
         };
-        if inbox.send(input).is_err() {
-            return;
+        let heard = signals.clone();
+        runtime.spawn(async move {
+            loop {
+                let input = tokio::select! {
+                    _ = term.recv() => Input::Quit,
+                    _ = int.recv() => Input::Quit,
+                    _ = hup.recv() => Input::Reload,
+                };
+                heard.hear(input);
+            }
+        });
+        signals
+    }
+
+    fn hear(&self, input: Input) {
+        if matches!(input, Input::Quit) {
+            self.told.store(true, Ordering::SeqCst);
         }
+        if let Some(inbox) = &*self.inbox.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = inbox.send(input);
+        }
+    }
+
+    /// From now on they go to this loop; one that came before it was there counts.
+    fn go_to(&self, inbox: UnboundedSender<Input>) {
+        let mut place = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.told() {
+            let _ = inbox.send(Input::Quit);
+        }
+        *place = Some(inbox);
+    }
+
+    fn told(&self) -> bool {
+        self.told.load(Ordering::SeqCst)
     }
 }
 
@@ -254,28 +336,46 @@ async fn outlive(pid: i32, inbox: UnboundedSender<Input>) {
             let _ = inbox.send(Input::Quit);
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-/// Follows another supervisor. `Some` when the backfill has ended, `None` when the lease seems free.
-fn follow_until(journal: &mut Journal, id: &BackfillId, progress: &Progress) -> Result<Option<State>, Exit> {
+/// How following another supervisor ended.
+enum Followed {
+    /// The backfill has ended.
+    ToTheEnd(Box<State>),
+    /// Nobody supervises any more.
+    Alone,
+    /// Somebody sent TERM or INT.
+    Told(Box<State>),
+}
+
+/// Follows another supervisor.
+fn follow(
+    journal: &Journal,
+    id: &BackfillId,
+    signals: &Signals,
+    progress: &Progress,
+) -> Result<Followed, Exit> {
     let mut state = journal.load_state()?;
     let mut watcher = progress.watcher();
     loop {
         if state.backfills.get(id).is_none_or(|b| b.state().is_final()) {
-            return Ok(Some(state));
+            return Ok(Followed::ToTheEnd(Box::new(state)));
         }
-        let alive = crate::supervisor::glance::holder(journal)
-            .as_ref()
-            .is_some_and(crate::supervisor::glance::is_alive);
-        if !alive {
-            return Ok(None);
+        if signals.told() {
+            return Ok(Followed::Told(Box::new(state)));
         }
         std::thread::sleep(crate::journal::FOLLOW_EVERY);
+        // Looked at before the events: what a holder appended before it ended is then seen as well.
+        let alive = glance::holder(journal).as_ref().is_some_and(glance::is_alive);
         for event in journal.read_after(state.head, 10_000)? {
             state.apply(&event);
             watcher(&state, &event);
+        }
+        let over = state.backfills.get(id).is_none_or(|b| b.state().is_final());
+        if !alive && !over {
+            return Ok(Followed::Alone);
         }
     }
 }
@@ -289,41 +389,58 @@ fn ensure_started(
     actor: &Actor,
     again: bool,
 ) -> Result<BackfillId, Exit> {
-    for _ in 0..100 {
-        let state = journal.load_state()?;
-        let newest = state.by_name(name.as_str());
-        if let Some(backfill) = newest
-            && !(again && backfill.state().is_final())
-        {
-            return goes_on(backfill);
-        }
-        let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
-        if let Some(other) = overlapping(&state, configured) {
-            return Err(Exit::usage(format!(
-                "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
-                other.id, other.spec.target
-            )));
-        }
-        let id = BackfillId::new(name, rand::random());
-        let hash = config::spec_hash(&configured.spec);
-        let payload = Payload::Started {
-            spec: Box::new(configured.spec.clone()),
-            hash,
-        };
-        let event = NewEvent {
-            at: Utc::now(),
-            actor: actor.clone(),
-            reason: None,
-            backfill: Some(id.clone()),
-            payload,
-        };
-        match journal.append(Some(state.head), None, &[event]) {
-            Ok(_) => return Ok(id),
-            Err(AppendError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+    let state = journal.load_state()?;
+    on_newest(
+        journal,
+        state,
+        |j| j,
+        |journal, state| {
+            let newest = state.by_name(name.as_str());
+            if let Some(backfill) = newest
+                && !(again && backfill.state().is_final())
+            {
+                return match goes_on(backfill) {
+                    Ok(id) => Try::Done(id),
+                    Err(exit) => Try::No(exit),
+                };
+            }
+            let id = BackfillId::new(name, rand::random());
+            match started(state, config, name, actor, &id) {
+                Ok(event) => match journal.append(Some(state.head), None, &[event]) {
+                    Ok(_) => Try::Done(id),
+                    Err(error) => error.into(),
+                },
+                Err(exit) => Try::No(exit),
+            }
+        },
+    )
+}
+
+/// The event of a new order.
+fn started(
+    state: &State,
+    config: &Config,
+    name: &Name,
+    actor: &Actor,
+    id: &BackfillId,
+) -> Result<NewEvent, Exit> {
+    let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
+    if let Some(other) = overlapping(state, configured) {
+        return Err(Exit::usage(format!(
+            "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
+            other.id, other.spec.target
+        )));
     }
-    Err(Exit::usage("the journal changes too fast; try again"))
+    Ok(NewEvent {
+        at: Utc::now(),
+        actor: actor.clone(),
+        reason: None,
+        backfill: Some(id.clone()),
+        payload: Payload::Started {
+            spec: Box::new(configured.spec.clone()),
+            hash: config::spec_hash(&configured.spec),
+        },
+    })
 }
 
 /// A backfill that exists: unfinished ones go on, finished ones are left alone.
@@ -368,7 +485,7 @@ fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
     };
     let stored = backfill.state();
     if !json {
-        line(&ending(backfill))?;
+        say_last(ending(backfill));
     }
     // Told to stop while work is left is not complete either: a script must not take it for the end.
     if stored == BackfillState::Complete {
@@ -376,6 +493,16 @@ fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
     } else {
         Err(Exit::code(1))
     }
+}
+
+/// A reader that went away or does not read changes neither the exit code nor that the program ends.
+fn say_last(text: String) {
+    let (said, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = line(&text);
+        let _ = said.send(());
+    });
+    let _ = waiting.recv_timeout(LAST_WORDS);
 }
 
 /// `orders complete: 60 done, 1 skipped`.

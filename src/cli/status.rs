@@ -7,7 +7,7 @@ use crate::{
         Time,
         event::Rule,
         human,
-        ids::Name,
+        ids::{AttemptId, Name},
         state::{Backfill, BackfillState, ChunkState, State},
     },
     plan::{
@@ -44,6 +44,8 @@ struct One {
     chunks: usize,
     counts: BTreeMap<&'static str, u32>,
     attempts: usize,
+    /// Attempts that have not ended.
+    under_way: Vec<AttemptId>,
     needs_you: u32,
     paused_by: Option<String>,
     signals: BTreeMap<String, Signal>,
@@ -86,7 +88,11 @@ pub fn status(ctx: &Context, name: Option<&str>) -> Done {
         config_error: state.config_error.clone(),
         backfills: chosen.iter().map(|b| one(ctx, &state, b, &around)).collect(),
     };
-    ctx.print(&status, || words(&status))?;
+    match ctx.print(&status, || words(&status)) {
+        Err(exit) if exit.code != 0 => return Err(exit),
+        // Also for a reader that went away: the exit code is the answer of a script.
+        _ => {}
+    }
     if code == 0 { Ok(()) } else { Err(Exit::code(code)) }
 }
 
@@ -165,6 +171,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         chunks: backfill.chunks.len(),
         counts,
         attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
+        under_way: backfill.open_attempts(),
         needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
             .map(|s| backfill.count(s))
             .iter()

@@ -10,6 +10,7 @@ pub mod fold;
 pub mod human;
 pub mod ids;
 pub mod spec;
+mod standing;
 pub mod state;
 pub mod text;
 pub mod tuning;

@@ -14,7 +14,11 @@ use crate::{
     net::AdapterError,
 };
 use async_trait::async_trait;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+};
 use tokio::sync::mpsc;
 
 /// How a lost submission is found again (`UniqueId`: our id is the run's id, a second submission is refused).
@@ -168,6 +172,12 @@ pub trait Executor: Send + Sync {
 
     /// Where the attempt's output is on this machine, if it is a file here.
     fn log_file(&self, attempt: &AttemptId) -> Option<PathBuf>;
+
+    /// Removes what the adapter keeps on this machine of attempts whose end is journaled, and what is over its caps.
+    /// Called now and then, off the async threads.
+    fn tidy(&self, settled: &HashSet<AttemptId>) {
+        let _ = settled;
+    }
 
     /// Whether it answers right now; for the executors panel and `check`.
     ///

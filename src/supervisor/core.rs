@@ -127,7 +127,10 @@ impl Core {
     pub(super) fn without_recovery(&self, now: Time) -> Surroundings {
         let facts = |(name, slots): (&Name, &u32)| {
             let problem = self.sick.get(name).cloned();
-            let facts = ExecutorFacts { slots: *slots, problem };
+            let facts = ExecutorFacts {
+                slots: *slots,
+                problem,
+            };
             (name.clone(), facts)
         };
         Surroundings {
@@ -194,7 +197,14 @@ impl Core {
         self.facts.push(event);
     }
 
-    pub(super) fn say(&mut self, state: &mut State, id: &BackfillId, actor: Actor, payload: Payload, now: Time) {
+    pub(super) fn say(
+        &mut self,
+        state: &mut State,
+        id: &BackfillId,
+        actor: Actor,
+        payload: Payload,
+        now: Time,
+    ) {
         self.push(
             state,
             NewEvent {

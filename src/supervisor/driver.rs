@@ -79,11 +79,7 @@ impl Driver {
         }
     }
 
-    fn order(
-        &self,
-        id: &AttemptId,
-        state: &State,
-    ) -> Option<Sendable> {
+    fn order(&self, id: &AttemptId, state: &State) -> Option<Sendable> {
         let backfill = state.backfills.get(&id.backfill)?;
         let chunk = backfill.chunk(id.chunk)?;
         let attempt = chunk.open().filter(|a| a.no == id.no)?;

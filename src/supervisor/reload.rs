@@ -13,9 +13,11 @@ use crate::{
         Time,
         event::{Actor, NewEvent, Payload},
     },
+    executor::Updates,
     host::BootInstant,
 };
 use std::{
+    io,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -31,12 +33,19 @@ pub struct Reload {
     looked: Option<BootInstant>,
     pollers: Pollers,
     inbox: UnboundedSender<Input>,
+    updates: Updates,
     runtime: Handle,
 }
 
 impl Reload {
     /// Takes over the configuration that the supervisor was made with.
-    pub fn new(config: Config, pollers: Pollers, inbox: UnboundedSender<Input>, runtime: Handle) -> Self {
+    pub fn new(
+        config: Config,
+        pollers: Pollers,
+        inbox: UnboundedSender<Input>,
+        updates: Updates,
+        runtime: Handle,
+    ) -> Self {
         let changed = modified(&config.path);
         Self {
             config,
@@ -44,14 +53,17 @@ impl Reload {
             looked: None,
             pollers,
             inbox,
+            updates,
             runtime,
         }
     }
 
-    /// Loads the file again if it changed or `asked`, and puts what may change into force.
+    /// Loads the file again if it changed or `asked`, and puts what may change into force. `wrong`: an earlier change
+    /// was not taken over, which a good file ends also if it changes nothing.
     pub fn look(
         &mut self,
         asked: bool,
+        wrong: bool,
         boot: BootInstant,
         core: &mut Core,
         driver: &mut Driver,
@@ -72,11 +84,15 @@ impl Reload {
             },
             Ok(config) => {
                 let changes = self.config.diff(&config);
-                if changes.is_empty() {
+                if changes.is_empty() && !wrong {
                     return None;
                 }
-                self.put_in_force(config, core, driver);
-                Payload::ConfigReloaded { changes }
+                match self.put_in_force(config, core, driver) {
+                    Ok(()) => Payload::ConfigReloaded { changes },
+                    Err(error) => Payload::ConfigRejected {
+                        error: error.to_string(),
+                    },
+                }
             }
         };
         Some(NewEvent {
@@ -88,9 +104,17 @@ impl Reload {
         })
     }
 
-    fn put_in_force(&mut self, config: Config, core: &mut Core, driver: &mut Driver) {
+    fn put_in_force(&mut self, config: Config, core: &mut Core, driver: &mut Driver) -> io::Result<()> {
         let _inside = self.runtime.enter();
+        // One that is gone from the file stays known as long as this process lives, to end what it still runs.
+        driver.executors.extend(wiring::changed_executors(
+            &self.config,
+            &config,
+            &driver.executors,
+            &self.updates,
+        )?);
         core.slots = wiring::slots(&config);
+        core.sick.retain(|name, _| config.executors.contains_key(name));
         core.tuning = config.tuning.clone();
         core.limits.reconfigure(&config.signals);
         driver.secrets = wiring::secrets(&config);
@@ -98,6 +122,7 @@ impl Reload {
         // Dropping the old pollers ends them; a signal that is gone drops out at once (case B25).
         self.pollers = wiring::pollers(&config, &driver.executors, &self.inbox);
         self.config = config;
+        Ok(())
     }
 }
 

@@ -12,21 +12,20 @@ use super::{
 use crate::{
     domain::{
         Time,
-        event::{Actor, Event, NewEvent, Payload},
-        ids::BackfillId,
-        state::State,
+        event::{Actor, Event, NewEvent, Payload, Read, Rule},
+        ids::{AttemptId, BackfillId},
+        state::{Backfill, State},
     },
     host::{BootInstant, boot_now},
     journal::{
-        AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, StoreError, as_stored, free_bytes,
-        snapshot_due,
+        AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, Scope, StoreError, as_stored,
+        free_bytes, snapshot_due,
     },
 };
-use crate::{config::Places, executor::local};
-use chrono::Utc;
+use chrono::{SubsecRound, Utc};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
 /// When the loop ends by itself.
@@ -99,10 +98,35 @@ pub struct Loop {
     pub until: Until,
     /// Told of every event, after it is durable.
     pub watch: Watch,
+    /// What the loop remembers about its own reading and writing.
+    pub desk: Desk,
+}
+
+/// What the loop remembers about its own reading and writing. Begins empty.
+#[derive(Debug, Default)]
+pub struct Desk {
+    /// Events up to this one are folded and were told to the watcher.
+    heard: u64,
+    /// There may be events that no commit of others will tell us of.
+    behind: bool,
+    /// Why the journal cannot be read or written now.
+    trouble: Option<String>,
+    chores: Chores,
 }
 
 /// Most inputs taken into one batch.
 const BATCH: usize = 500;
+/// How long to wait before a journal that refused is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// What one pass of the loop may do.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    wall: Time,
+    boot: BootInstant,
+    /// Somebody sent TERM or INT.
+    told: bool,
+}
 
 impl Loop {
     /// Runs until it ends. Blocking: to be called on a thread of its own.
@@ -111,80 +135,78 @@ impl Loop {
     /// The journal is damaged or from a newer program. Nothing was sent since.
     pub fn run(mut self, runtime: &Handle) -> Result<Ended, LoopError> {
         let mut rng = ChaCha8Rng::from_rng(&mut rand::rng());
-        let mut chores = Chores::default();
-        self.begin()?;
+        if let Some(ended) = self.begin(runtime)? {
+            return Ok(ended);
+        }
         loop {
-            let mut inputs = self.wait(runtime);
-            let (wall, boot) = (Utc::now(), boot_now());
-            if let Err(ended) = self.keep_lease(boot) {
-                return Ok(ended);
-            }
-            for event in self.follow()? {
-                self.core.heard(&mut self.state, &event, wall);
-            }
-            let told = inputs.iter().any(|i| matches!(i, Input::Quit));
+            let inputs = self.wait(runtime);
+            let pass = Pass::now(inputs.iter().any(|i| matches!(i, Input::Quit)));
             let reload = inputs.iter().any(|i| matches!(i, Input::Reload));
-            if chores.prune_due(boot) {
-                prune(runtime, self.journal.path());
-            }
-            if chores.due(boot) {
-                self.core.disk_low =
-                    free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
-            }
-            if let Some(event) = self
-                .reload
-                .look(reload, boot, &mut self.core, &mut self.driver, wall)
-            {
-                self.core.push(&mut self.state, event);
-            }
-            for input in inputs.drain(..) {
-                self.note(&input, wall);
-                self.core.take(&mut self.state, input, rng.random(), wall);
-            }
-            self.note_judged(wall);
-            self.core.tick(&mut self.state, &self.gate, wall);
-            if !told && self.gate.lease_holds(boot) {
-                self.core.decide(&mut self.state, wall);
-            }
-            if let Some(ended) = self.append(wall)? {
+            if let Err(ended) = self.keep_lease(pass.boot) {
                 return Ok(ended);
             }
-            self.record.limits(&self.state, &self.core, wall);
-            if let Some(ended) = self.end(told) {
-                self.finish(wall);
+            self.follow(pass.wall)?;
+            self.chores(runtime, pass.boot);
+            self.reload(reload, pass);
+            for input in inputs {
+                self.note(&input, pass.wall);
+                self.core.take(&mut self.state, input, rng.random(), pass.wall);
+            }
+            self.note_judged(pass.wall);
+            self.conclude(pass);
+            if let Some(ended) = self.append(pass)? {
+                return Ok(ended);
+            }
+            self.record.limits(&self.state, &self.core, pass.wall);
+            if let Some(ended) = self.end(pass.told)
+                && self.finish(&ended, pass.wall)
+            {
                 return Ok(ended);
             }
         }
     }
 
-    /// Announces itself and starts recovery.
-    fn begin(&mut self) -> Result<(), LoopError> {
-        let wall = Utc::now();
+    /// Announces itself and starts recovery: nothing is decided before every open attempt is known to be asked about.
+    fn begin(&mut self, runtime: &Handle) -> Result<Option<Ended>, LoopError> {
+        let pass = Pass::now(false);
+        self.desk.heard = self.state.head;
         self.gate
             .lease_renewed(self.lease.renewed, self.core.tuning.lease_stop);
+        self.chores(runtime, pass.boot);
+        let probes = self.core.recover(&self.state);
+        let latches = self.latches_acknowledged()?;
         let payload = Payload::LeaseTaken {
             epoch: self.lease.epoch,
             holder: self.lease.holder.clone(),
             from: self.lease.from.clone(),
         };
-        self.core.push(
-            &mut self.state,
-            NewEvent {
-                at: wall,
-                actor: Actor::supervisor(),
-                reason: None,
-                backfill: None,
-                payload,
-            },
-        );
-        self.append(wall)?;
-        if let Err(error) = self.journal.ensure_ballast() {
-            tracing::warn!(%error, "no ballast file: a full disk may refuse commands");
+        let event = NewEvent {
+            at: pass.wall,
+            actor: Actor::supervisor(),
+            reason: None,
+            backfill: None,
+            payload,
+        };
+        self.core.push(&mut self.state, event);
+        for event in latches {
+            self.core.heard(&mut self.state, &event, pass.wall);
         }
-        for effect in self.core.recover(&self.state) {
+        let ended = self.append(pass)?;
+        for effect in probes {
             self.driver.perform(effect, &self.state);
         }
-        Ok(())
+        Ok(ended)
+    }
+
+    /// Acknowledgements of latches that nobody heard, because nobody supervised or the holder died right then. The
+    /// controller knows of its latch only by its checkpoint, not by the fold.
+    fn latches_acknowledged(&self) -> Result<Vec<Event>, LoopError> {
+        let latched = |b: &&Backfill| b.limit.value == 0 && b.limit.rule == Rule::Latch;
+        let mut found = Vec::new();
+        for backfill in self.state.backfills.values().filter(latched) {
+            found.extend(unheard_acknowledgement(&self.journal, backfill)?);
+        }
+        Ok(found)
     }
 
     /// Waits for news, at most one look's time, and takes what is there.
@@ -215,28 +237,115 @@ impl Loop {
                 Err(Ended::LeaseLost(format!("{holder} (epoch {current})")))
             }
             Err(RenewError::Store(error)) => {
-                tracing::warn!(%error, "the lease was not renewed; no effects once it is too old");
+                self.trouble(&error, "the lease was not renewed; no effects once it is too old");
                 Ok(())
             }
         }
     }
 
     /// Folds what others appended.
-    fn follow(&mut self) -> Result<Vec<Event>, LoopError> {
-        let mut foreign = Vec::new();
-        if !self.journal.changed()? {
-            return Ok(foreign);
+    fn follow(&mut self, wall: Time) -> Result<(), LoopError> {
+        if self.core.has_facts() {
+            // They stand on a state whose append failed.
+            let batch = self.core.batch();
+            return self.start_over(batch, wall).map(drop);
         }
+        let foreign = match self.read_foreign() {
+            Ok(events) => events,
+            Err(error) => return self.passing(error),
+        };
+        for event in &foreign {
+            self.state.apply(event);
+            self.desk.heard = event.seq;
+            (self.watch)(&self.state, event);
+        }
+        for event in &foreign {
+            self.core.heard(&mut self.state, event, wall);
+        }
+        Ok(())
+    }
+
+    fn read_foreign(&mut self) -> Result<Vec<Event>, ReadError> {
+        if !self.journal.changed()? && !self.desk.behind {
+            return Ok(Vec::new());
+        }
+        // Only an empty look ends the catching up.
+        self.desk.behind = true;
+        let mut foreign: Vec<Event> = Vec::new();
         loop {
-            let events = self.journal.read_after(self.state.head, 10_000)?;
+            let seen = foreign.last().map_or(self.desk.heard, |e| e.seq);
+            let events = self.journal.read_after(seen, 10_000)?;
             if events.is_empty() {
+                self.desk.behind = false;
                 return Ok(foreign);
             }
-            for event in &events {
-                self.state.apply(event);
-                (self.watch)(&self.state, event);
-            }
             foreign.extend(events);
+        }
+    }
+
+    /// A store that is full, busy or out of order for a moment is waited for; a damaged one ends the loop.
+    fn passing(&mut self, error: ReadError) -> Result<(), LoopError> {
+        match error {
+            ReadError::Store(error) if may_pass(&error) => {
+                self.trouble(&error, "the journal cannot be read now");
+                std::thread::sleep(TRY_AGAIN);
+                Ok(())
+            }
+            error => Err(error.into()),
+        }
+    }
+
+    fn trouble(&mut self, error: &StoreError, meaning: &str) {
+        let text = error.to_string();
+        if self.desk.trouble.as_ref() != Some(&text) {
+            tracing::error!(error = text, "{meaning}");
+            self.desk.trouble = Some(text);
+        }
+    }
+
+    /// Has executors remove what they keep on this machine of attempts whose end is journaled, off the loop.
+    fn tidy(&self, runtime: &Handle) {
+        let ended = |backfill: &Backfill| {
+            let attempts = backfill
+                .chunks
+                .iter()
+                .flat_map(|c| c.attempts.iter().map(move |a| (c.id, a)));
+            attempts
+                .filter(|(_, a)| !a.phase.is_open())
+                .map(|(chunk, a)| backfill.attempt_id(chunk, a.no))
+                .collect::<Vec<_>>()
+        };
+        let settled: HashSet<AttemptId> = self.state.backfills.values().flat_map(ended).collect();
+        let executors: Vec<_> = self.driver.executors.values().cloned().collect();
+        runtime.spawn_blocking(move || executors.iter().for_each(|e| e.tidy(&settled)));
+    }
+
+    fn chores(&mut self, runtime: &Handle, boot: BootInstant) {
+        if Chores::due(&mut self.desk.chores.room, boot, Duration::from_secs(2)) {
+            self.core.disk_low = free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
+        }
+        if Chores::due(&mut self.desk.chores.ballast, boot, Duration::from_secs(60))
+            && let Err(error) = self.journal.ensure_ballast()
+        {
+            tracing::warn!(%error, "no ballast file: a full disk may refuse commands");
+        }
+        if Chores::due(&mut self.desk.chores.logs, boot, Duration::from_secs(600)) {
+            self.tidy(runtime);
+        }
+    }
+
+    fn reload(&mut self, asked: bool, pass: Pass) {
+        let wrong = self.state.config_error.is_some();
+        let looked = self.reload.look(
+            asked,
+            wrong,
+            pass.boot,
+            &mut self.core,
+            &mut self.driver,
+            pass.wall,
+        );
+        if let Some(event) = looked {
+            self.core.push(&mut self.state, event);
         }
     }
 
@@ -253,9 +362,17 @@ impl Loop {
         }
     }
 
-    /// Makes the batch durable and performs what it ordered. If others appended meanwhile, folds theirs, decides
+    /// What follows from the state as it is now.
+    fn conclude(&mut self, pass: Pass) {
+        self.core.tick(&mut self.state, &self.gate, pass.wall);
+        if self.end(pass.told).is_none() && self.gate.lease_holds(pass.boot) {
+            self.core.decide(&mut self.state, pass.wall);
+        }
+    }
+
+    /// Makes the batch durable and performs what it ordered. If others appended meanwhile, folds theirs, concludes
     /// again and retries. If the journal cannot be written, keeps the facts and sends nothing.
-    fn append(&mut self, wall: Time) -> Result<Option<Ended>, LoopError> {
+    fn append(&mut self, pass: Pass) -> Result<Option<Ended>, LoopError> {
         loop {
             let batch = self.core.batch();
             if batch.is_empty() {
@@ -279,37 +396,58 @@ impl Loop {
                     return Err(LoopError::Observer { seq, kind, version });
                 }
                 Err(AppendError::Conflict { .. }) => {
-                    self.start_over(batch, wall)?;
-                    self.core.decide(&mut self.state, wall);
+                    if !self.start_over(batch, pass.wall)? {
+                        return Ok(None);
+                    }
+                    self.conclude(pass);
                 }
                 Err(AppendError::Store(error)) => {
-                    tracing::error!(%error, "nothing is sent until the journal can be written again");
-                    self.start_over(batch, wall)?;
-                    std::thread::sleep(Duration::from_millis(250));
+                    if !may_pass(&error) {
+                        return Err(error.into());
+                    }
+                    self.trouble(&error, "nothing is sent until the journal can be written again");
+                    self.start_over(batch, pass.wall)?;
+                    std::thread::sleep(TRY_AGAIN);
                     return Ok(None);
                 }
             }
         }
     }
 
-    /// Forgets what was folded but not appended, reads the journal again, and puts the facts back on top.
-    fn start_over(&mut self, batch: Vec<NewEvent>, wall: Time) -> Result<(), LoopError> {
-        let seen = self.state.head - batch.len() as u64;
-        self.state = self.journal.load_state()?;
-        let foreign = self.journal.read_after(seen, 10_000)?;
+    /// Forgets what was folded but not appended, reads the journal again, and puts the facts back on top. `false` if
+    /// it cannot be read now: then the batch waits as it is.
+    fn start_over(&mut self, batch: Vec<NewEvent>, wall: Time) -> Result<bool, LoopError> {
+        let read = self.journal.load_state().and_then(|state| {
+            let foreign = self.journal.read_after(self.desk.heard, usize::MAX)?;
+            Ok((state, foreign))
+        });
+        let (state, mut foreign) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                self.core.keep(batch);
+                self.passing(error)?;
+                return Ok(false);
+            }
+        };
+        self.state = state;
+        foreign.retain(|e| e.seq <= self.state.head);
+        self.desk.heard = self.state.head;
+        // What came between the two reads is met at the next look.
+        self.desk.behind = true;
         self.core.again(&mut self.state, batch);
         for event in foreign {
             (self.watch)(&self.state, &event);
             self.core.heard(&mut self.state, &event, wall);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn tell(&mut self, batch: &[NewEvent], seqs: &[u64]) {
+        if self.desk.trouble.take().is_some() {
+            tracing::info!("the journal can be written again");
+        }
+        self.desk.heard = self.state.head;
         for (event, seq) in batch.iter().zip(seqs) {
-            if let Payload::SubmissionIntended { attempt, .. } = &event.payload {
-                self.gate.announce(attempt.clone());
-            }
             (self.watch)(&self.state, &as_stored(event, *seq));
         }
         self.record.events(batch.len());
@@ -352,61 +490,91 @@ impl Loop {
         }
     }
 
-    /// Ends in order: runs go on, the next supervisor need not wait.
-    fn finish(&mut self, wall: Time) {
-        self.gate.shut();
-        let payload = Payload::LeaseReleased {
-            epoch: self.lease.epoch,
-        };
+    /// Ends in order: runs go on, the next supervisor need not wait. `false` if somebody appended something in the
+    /// moment in which the backfill ended: that may have opened it again.
+    fn finish(&mut self, ended: &Ended, wall: Time) -> bool {
         let event = NewEvent {
             at: wall,
             actor: Actor::supervisor(),
             reason: None,
             backfill: None,
-            payload,
+            payload: Payload::LeaseReleased {
+                epoch: self.lease.epoch,
+            },
         };
-        if let Err(error) = self.journal.append(None, Some(self.lease.epoch), &[event]) {
-            tracing::warn!(%error, "the end was not journaled");
+        let head = (*ended == Ended::BackfillEnded).then_some(self.state.head);
+        match self.journal.append(head, Some(self.lease.epoch), &[event]) {
+            Err(AppendError::Conflict { .. }) => return false,
+            Err(error) => tracing::warn!(%error, "the end was not journaled"),
+            Ok(_) => {}
         }
-        if let Err(error) = self.journal.write_snapshot(self.lease.epoch, &self.state) {
-            tracing::debug!(%error, "no last snapshot");
-        }
+        self.gate.shut();
         if let Err(error) = self.journal.release(self.lease.clone()) {
             tracing::warn!(%error, "the lease was not released; it expires by itself");
         }
+        // What could not be appended must not become part of a snapshot.
+        if !self.core.has_facts()
+            && let Err(error) = self.journal.write_snapshot(self.lease.epoch, &self.state)
+        {
+            tracing::debug!(%error, "no last snapshot");
+        }
+        true
     }
 }
 
-/// What is looked at now and then.
-#[derive(Default)]
+impl Pass {
+    /// Times are kept as the journal keeps them, in whole milliseconds, so that what is folded here is what others fold.
+    fn now(told: bool) -> Self {
+        let wall = Utc::now();
+        Self {
+            wall: wall.trunc_subsecs(3),
+            boot: boot_now(),
+            told,
+        }
+    }
+}
+
+/// Whether the store may work again by itself.
+const fn may_pass(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Full { .. } | StoreError::Busy { .. } | StoreError::Io { .. }
+    )
+}
+
+/// The acknowledgement of a latched backfill that came after its last change of the limit.
+fn unheard_acknowledgement(journal: &Journal, backfill: &Backfill) -> Result<Option<Event>, ReadError> {
+    let mut before = u64::MAX;
+    loop {
+        let events = journal.before(Scope::Backfill(&backfill.id), before, 1000)?;
+        let Some(first) = events.first() else {
+            return Ok(None);
+        };
+        before = first.seq;
+        for event in events.into_iter().rev() {
+            match &event.payload {
+                Read::Known(Payload::LatchAcknowledged {}) => return Ok(Some(event)),
+                Read::Known(Payload::LimitChanged { .. }) => return Ok(None),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// When what is looked at now and again was last looked at.
+#[derive(Debug, Default)]
 struct Chores {
-    looked: Option<BootInstant>,
-    pruned: Option<BootInstant>,
+    room: Option<BootInstant>,
+    ballast: Option<BootInstant>,
+    logs: Option<BootInstant>,
 }
 
 impl Chores {
-    fn due(&mut self, boot: BootInstant) -> bool {
-        is_due(&mut self.looked, boot, Duration::from_secs(2))
+    fn due(last: &mut Option<BootInstant>, boot: BootInstant, every: Duration) -> bool {
+        let due = last.is_none_or(|t| boot.since(t) >= every);
+        if due {
+            *last = Some(boot);
+        }
+        due
     }
-
-    fn prune_due(&mut self, boot: BootInstant) -> bool {
-        is_due(&mut self.pruned, boot, Duration::from_secs(600))
-    }
-}
-
-fn is_due(last: &mut Option<BootInstant>, boot: BootInstant, every: Duration) -> bool {
-    let due = last.is_none_or(|last| boot.since(last) >= every);
-    if due {
-        *last = Some(boot);
-    }
-    due
-}
-
-/// Keeps the logs of attempts under their cap, off the loop.
-fn prune(runtime: &Handle, journal: &Path) {
-    let state = Places::of(journal).state;
-    runtime.spawn_blocking(move || {
-        let pruned = local::prune_logs(&state, local::LOGS_CAP);
-        tracing::debug!(?pruned, "logs of attempts");
-    });
 }

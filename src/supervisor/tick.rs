@@ -24,9 +24,7 @@ const AGAIN: chrono::Duration = chrono::Duration::seconds(10);
 impl Core {
     /// A foreign event whose effect is not in the state: a human acknowledged a latch.
     pub fn heard(&mut self, state: &mut State, event: &Event, now: Time) {
-        if let (Some(id), Read::Known(Payload::LatchAcknowledged {})) =
-            (&event.backfill, &event.payload)
-        {
+        if let (Some(id), Read::Known(Payload::LatchAcknowledged {})) = (&event.backfill, &event.payload) {
             for event in self.limits.acknowledge(state, id, &self.tuning, now) {
                 self.push(state, event);
             }
@@ -206,4 +204,3 @@ impl Core {
         }
     }
 }
-

@@ -8,13 +8,11 @@ use super::{
     poll::Pollers,
     record::Record,
     reload::Reload,
-    run::{Loop, Until, Watch},
+    run::{Desk, Loop, Until, Watch},
 };
 use crate::{
     config::{Config, ExecutorConfig, Places},
-    domain::{
-        ids::{AttemptId, Name},
-    },
+    domain::ids::{AttemptId, Name},
     executor::{
         Executor, RunUpdate, Updates,
         local::{LocalExecutor, LocalSetup},
@@ -91,21 +89,46 @@ pub fn pollers(
 /// # Errors
 /// The system does not tell where this program is, which runs the shims.
 pub fn executors(config: &Config, updates: &Updates) -> io::Result<BTreeMap<Name, Arc<dyn Executor>>> {
-    let places = Places::of(&config.journal.path);
-    let make = |name: &Name, executor: &ExecutorConfig| -> io::Result<Arc<dyn Executor>> {
-        match executor {
-            ExecutorConfig::Local { .. } => {
-                let (state, journal) = (places.state.clone(), config.journal.path.clone());
-                let setup = LocalSetup::new(name.clone(), state, journal, config.tuning.clone())?;
-                Ok(Arc::new(LocalExecutor::new(setup, updates.clone())))
-            }
-        }
-    };
     config
         .executors
         .iter()
-        .map(|(n, e)| Ok((n.clone(), make(n, e)?)))
+        .map(|(name, executor)| Ok((name.clone(), make(name, executor, config, updates)?)))
         .collect()
+}
+
+/// Executors that a changed file makes anew: those that are not `known`, and all of them if the times changed that
+/// they were made with. What an older one watches it goes on to watch.
+///
+/// # Errors
+/// As [`executors`].
+pub fn changed_executors(
+    old: &Config,
+    new: &Config,
+    known: &BTreeMap<Name, Arc<dyn Executor>>,
+    updates: &Updates,
+) -> io::Result<BTreeMap<Name, Arc<dyn Executor>>> {
+    let same_times = old.tuning == new.tuning;
+    new.executors
+        .iter()
+        .filter(|(name, _)| !(same_times && known.contains_key(*name)))
+        .map(|(name, executor)| Ok((name.clone(), make(name, executor, new, updates)?)))
+        .collect()
+}
+
+fn make(
+    name: &Name,
+    executor: &ExecutorConfig,
+    config: &Config,
+    updates: &Updates,
+) -> io::Result<Arc<dyn Executor>> {
+    match executor {
+        ExecutorConfig::Local { .. } => {
+            let places = Places::of(&config.journal.path);
+            let (state, journal) = (places.state, config.journal.path.clone());
+            let setup = LocalSetup::new(name.clone(), state, journal, config.tuning.clone())?;
+            Ok(Arc::new(LocalExecutor::new(setup, updates.clone())))
+        }
+    }
 }
 
 /// Makes a supervisor that holds `lease`. Must be called inside the runtime.
@@ -138,7 +161,7 @@ pub fn supervisor(
         deadline: config.tuning.effect_deadline,
         secrets: secrets(&config),
     };
-    let reload = Reload::new(config, pollers, sender.clone(), Handle::current());
+    let reload = Reload::new(config, pollers, sender.clone(), updates, Handle::current());
     let parts = Loop {
         journal,
         state,
@@ -151,6 +174,7 @@ pub fn supervisor(
         reload,
         until,
         watch,
+        desk: Desk::default(),
     };
     Ok((parts, sender))
 }

@@ -275,6 +275,44 @@ pub fn with(name: &'static str, layers: Vec<Layer>) -> Case {
     case
 }
 
+/// The journal has not been readable for a while, and an executor does not answer.
+pub fn stale() -> Case {
+    let mut case = running();
+    case.name = "stale";
+    case.feed.problem = Some("disk I/O error".to_owned());
+    case.feed.as_of = case.now - TimeDelta::seconds(95);
+    let executor = case.feed.executors.get_mut(&name("airflow-eu")).unwrap();
+    executor.seen = Some(case.now - TimeDelta::minutes(3));
+    case.app.events_back = 2;
+    case
+}
+
+/// Nothing may be changed from here, the supervisor's host has a long name, and a toast is up.
+pub fn read_only() -> Case {
+    let mut case = running();
+    case.name = "read-only";
+    case.app.read_only = Some("BACKFILL_READ_ONLY");
+    let holder = "scheduler-0.backfills.svc.cluster.example.com pid 4711".to_owned();
+    case.feed.lease = LeaseView::Held {
+        holder,
+        epoch: 12,
+        age: Duration::from_secs(1),
+    };
+    case.app.toast = Some((
+        "held 14 days; z undoes it".to_owned(),
+        case.now - TimeDelta::seconds(2),
+    ));
+    case
+}
+
+/// The lag panel, opened.
+pub fn lag_page() -> Case {
+    let mut case = paused_by_signal();
+    case.name = "lag-page";
+    case.app.layers = vec![Layer::Drawer];
+    case
+}
+
 pub fn range() -> Case {
     let mut case = running();
     case.name = "range";
@@ -329,5 +367,8 @@ pub fn all() -> Vec<Case> {
         with("reason", vec![Layer::Reason("incident 4711".to_owned())]),
         with("drawer", vec![Layer::Drawer]),
         with("log", vec![Layer::Drawer, Layer::Log(0)]),
+        lag_page(),
+        stale(),
+        read_only(),
     ]
 }

@@ -336,6 +336,21 @@ impl Workspace {
         most
     }
 
+    /// The same for marks that begin in the middle of the work: an end without a start is passed over.
+    pub fn marks_at_a_time(&self) -> usize {
+        let mut now = std::collections::BTreeSet::new();
+        let mut most = 0;
+        for line in self.marks() {
+            if let Some(attempt) = line.strip_prefix("start ") {
+                now.insert(attempt.to_owned());
+            } else if let Some(attempt) = line.strip_prefix("end ") {
+                now.remove(attempt);
+            }
+            most = most.max(now.len());
+        }
+        most
+    }
+
     pub fn journal(&self) -> Option<Journal> {
         Journal::open_read_only(&self.path("state/journal.db"), Options::default()).ok()
     }
@@ -430,7 +445,10 @@ impl Drop for Workspace {
     fn drop(&mut self) {
         // Jobs that wait for a file to go would wait for ever if only the folder's name went.
         for attempt in marked_processes(&self.path("")) {
-            let _ = Command::new("kill").args(["-9", &attempt.to_string()]).status();
+            let _ = Command::new("kill")
+                .args(["-9", &attempt.to_string()])
+                .stderr(Stdio::null())
+                .status();
         }
     }
 }

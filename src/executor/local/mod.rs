@@ -208,6 +208,13 @@ impl Executor for LocalExecutor {
         Some(self.inner.place(attempt).log().to_owned())
     }
 
+    fn tidy(&self, settled: &HashSet<AttemptId>) {
+        let state = &self.inner.setup.state;
+        let pruned = prune_logs(state, LOGS_CAP);
+        let swept = sweep_attempts(state, |attempt| settled.contains(attempt));
+        tracing::debug!(?pruned, swept, "files of attempts");
+    }
+
     async fn health(&self) -> Result<(), AdapterError> {
         let (setup, began) = (self.inner.setup.clone(), Instant::now());
         let checked = off_thread(move || can_work(&setup)).await;

@@ -139,21 +139,15 @@ impl<'a> Calendar<'a> {
 
     /// The face of a week: the cursor's if it is inside, marked if all its days inside the range are.
     fn week_face(&self, year: &Year, marked: &[bool], column: u16) -> Face {
-        let mut all = false;
-        for row in 0..7 {
-            let Some(date) = year.date(column, row) else {
-                continue;
-            };
-            if self.cursor == Some(date) {
-                return Face::Cursor;
-            }
-            if year.day(column, row).is_some() {
-                all = marked.get(date.ordinal0() as usize) == Some(&true);
-                if !all {
-                    break;
-                }
-            }
+        let dates = (0..7).filter_map(|row| year.date(column, row).map(|date| (row, date)));
+        if dates.clone().any(|(_, date)| self.cursor == Some(date)) {
+            return Face::Cursor;
         }
+        let mut inside = dates
+            .filter(|(row, _)| year.day(column, *row).is_some())
+            .peekable();
+        let all = inside.peek().is_some()
+            && inside.all(|(_, date)| marked.get(date.ordinal0() as usize) == Some(&true));
         if all { Face::Marked } else { Face::Plain }
     }
 
@@ -292,7 +286,11 @@ impl<'a> Calendar<'a> {
         let home_year = self.roll(self.home);
         self.months(canvas, area.x + GRID, area.y, pitch, &home_year);
         let edge = area.right() - 1;
-        canvas.right(area.x, area.y, edge, &[p("done", look.ink(Token::Faint))]);
+        // Six columns for the percents, else the weeks keep the room.
+        let with_done = area.width >= GRID + 54 * pitch + 7 - u16::from(pitch > 1);
+        if with_done {
+            canvas.right(area.x, area.y, edge, &[p("done", look.ink(Token::Faint))]);
+        }
         for i in 0..shown {
             let year = self.roll(self.first + i32::from(top + i));
             let y = area.y + 1 + i * step;
@@ -308,7 +306,9 @@ impl<'a> Calendar<'a> {
             } else {
                 Token::Text
             };
-            canvas.right(area.x, y, edge, &[p(done, look.ink(ink))]);
+            if with_done {
+                canvas.right(area.x, y, edge, &[p(done, look.ink(ink))]);
+            }
             if step == 2 {
                 self.failed_under(canvas, area.x + GRID, y + 1, pitch, &year);
             }

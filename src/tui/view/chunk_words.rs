@@ -8,9 +8,9 @@ use crate::{
     config::Unit,
     domain::{
         calendar::Granularity,
-        failure::Failure,
         state::{Attempt, Backfill, Chunk, ChunkState, Mark},
     },
+    plan::why::words,
 };
 
 /// `Fri 2022-11-25`; an hour with its offset; weeks and months with both ends, inclusive.
@@ -28,23 +28,6 @@ pub(super) fn date(backfill: &Backfill, chunk: &Chunk) -> String {
         }
         _ => first.format("%a %Y-%m-%d").to_string(),
     }
-}
-
-/// A failure in a few words: `oom exit 137: worker killed`.
-pub(super) fn failure(failure: &Failure) -> String {
-    let exit = failure
-        .exit
-        .map_or_else(String::new, |code| format!(" exit {code}"));
-    let message = failure.message.trim();
-    let head = format!("{}{exit}", failure.class.word());
-    if message.is_empty() || message.starts_with(failure.class.word()) && exit.is_empty() {
-        return if message.is_empty() {
-            head
-        } else {
-            message.to_owned()
-        };
-    }
-    format!("{head}: {message}")
 }
 
 /// How long an attempt took or has been running.
@@ -108,7 +91,7 @@ fn done(chunk: &Chunk, scene: &Scene<'_>) -> String {
 }
 
 fn failed(chunk: &Chunk, scene: &Scene<'_>) -> String {
-    let what = chunk.last().and_then(|a| a.failure.as_ref()).map(failure);
+    let what = chunk.last().and_then(|a| a.failure.as_ref()).map(words);
     let what = what.unwrap_or_else(|| "failed".to_owned());
     match &chunk.retry {
         Some(retry) if retry.at > scene.now => format!(

@@ -209,10 +209,12 @@ pub(super) fn plan(
         } else {
             head
         };
-        body.push(Row::new(
-            label(verb(dialog)),
-            vec![p(what, look.bold(Token::Bright))],
-        ));
+        let mut pieces = vec![p(what, look.bold(Token::Bright))];
+        if let Some(spec) = scene.backfill.map(|b| &b.spec) {
+            // Case B05: dates mean nothing without their zone.
+            pieces.push(p(format!("  dates of {}", spec.timezone.name()), faint));
+        }
+        body.push(Row::new(label(verb(dialog)), pieces));
         body.extend(will_table(scene, dialog, usize::from(most)));
         body.push(Row::blank());
     }
@@ -499,7 +501,10 @@ fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a
 
 fn acts_on_chunks(dialog: &PlanDialog) -> bool {
     use crate::tui::model::Ask;
-    matches!(dialog.ask, Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_))
+    matches!(
+        dialog.ask,
+        Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_)
+    )
 }
 
 /// The verb of the acting key, with the count again.

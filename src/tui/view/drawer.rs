@@ -1,12 +1,13 @@
 //! The day drawer: what the cursor's chunk waits for, its facts, its attempts, and the end of its log.
 
 use super::{
-    chunk_words::{date, failure, reason, took},
+    chunk_words::{date, reason, took},
     numbers::{clock, duration},
     scene::Scene,
 };
 use crate::{
     domain::state::{Attempt, Backfill, Chunk, ChunkState, Phase},
+    plan::why::words,
     tui::{
         model::Layer,
         theme::{Look, Token},
@@ -317,7 +318,7 @@ impl Drawer<'_> {
             );
         }
         let mut ended = match (&attempt.failure, attempt.phase) {
-            (Some(f), _) => failure(f),
+            (Some(failure), _) => words(failure),
             (None, phase) if phase.is_open() => format!("{} on {}", phase.word(), attempt.executor),
             (None, phase) => phase.word().to_owned(),
         };

@@ -79,7 +79,8 @@ fn durations(backfill: &Backfill) -> Vec<f64> {
 fn weight_left(backfill: &Backfill) -> f64 {
     use ChunkState as S;
     let n = |s| f64::from(backfill.count(s));
-    let waiting = n(S::Pending) + n(S::Held);
+    // What is held waits for a human, not for time.
+    let waiting = n(S::Pending);
     let moving = n(S::Submitting) + n(S::Queued) + n(S::Running) + n(S::Verifying) + n(S::Uncertain);
     // Only heavy and isolated days weigh more than one, and those are listed.
     let heavy: f64 = [Lane::Heavy, Lane::Isolated]
@@ -88,7 +89,7 @@ fn weight_left(backfill: &Backfill) -> f64 {
         .flat_map(|(lane, days)| days.days.iter().map(move |day| (lane, *day)))
         .filter(|(_, day)| {
             let state = backfill.chunk(ChunkId::day(*day)).map(|c| c.state);
-            matches!(state, Some(S::Pending | S::Held))
+            matches!(state, Some(S::Pending))
         })
         .map(|(lane, _)| f64::from(lane.weight() - 1))
         .sum();

@@ -223,10 +223,11 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
         Outcome::Done => {
             let took = took(scene, event, attempt);
             let text = match &took {
-                Some(took) => format!("{chunk} done in {took}"),
+                Some(took) => format!("{chunk} done in {}", duration(*took)),
                 None => format!("{chunk} done"),
             };
-            let short = format!("{} done {}", brief(chunk), took.unwrap_or_default());
+            let whole = took.map(super::numbers::whole).unwrap_or_default();
+            let short = format!("{} done {whole}", brief(chunk));
             of_state(look, ChunkState::Done, text, short.trim_end().to_owned(), false)
         }
         Outcome::Cancelled => {
@@ -260,14 +261,14 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
     }
 }
 
-fn took(scene: &Scene<'_>, event: &Event, attempt: &AttemptId) -> Option<String> {
+fn took(scene: &Scene<'_>, event: &Event, attempt: &AttemptId) -> Option<chrono::TimeDelta> {
     let Read::Known(Payload::RunEnded { started, ended, .. }) = &event.payload else {
         return None;
     };
     let chunk = scene.backfill?.chunk(attempt.chunk)?;
     let known = chunk.attempts.iter().find(|a| a.no == attempt.no)?;
     let started = started.or(known.started)?;
-    Some(duration(ended.unwrap_or(event.at) - started))
+    Some(ended.unwrap_or(event.at) - started)
 }
 
 fn limit(look: &Look, change: &LimitChange) -> Line {

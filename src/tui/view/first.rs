@@ -5,10 +5,7 @@ use crate::{
     domain::state::ChunkState,
     tui::{
         theme::Token,
-        widgets::{
-            canvas::{Canvas, p},
-            heat::{Face, cell},
-        },
+        widgets::canvas::{Canvas, p},
     },
 };
 use ratatui::layout::Rect;
@@ -53,17 +50,12 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     let mut y = area.y + 2;
     if area.height >= 22 && area.width >= 80 {
         let columns = 33.min((area.width - 14) / 2);
-        for row in 0..7 {
-            (0..columns).for_each(|i| {
-                cell(
-                    canvas,
-                    x + i * 2,
-                    y + row,
-                    2,
-                    Some(ChunkState::Pending),
-                    Face::Plain,
-                )
-            });
+        let [left, right] = look.glyphs.cell(ChunkState::Pending);
+        // Quieter than real days: nothing waits here.
+        let ink = look.half(Token::Faint);
+        for (row, column) in (0..7).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            canvas.dot(x + column * 2, y + row, left, ink);
+            canvas.dot(x + column * 2 + 1, y + row, right, ink);
         }
         y += 9;
     }

@@ -38,7 +38,7 @@ pub(super) fn arrange(busy: &[bool], home: usize, rows: u16) -> Vec<Row> {
         let (after, before) = (fits(Some(to)), fits(from.checked_sub(1)));
         // Both sides grow alike, so that the cursor's year stays near the middle.
         let take_after = match (after, before) {
-            (Some(_), Some(_)) => to - home <= home - from,
+            (Some(_), Some(_)) => to - home - 1 <= home - from,
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (None, None) => break,
@@ -104,8 +104,10 @@ mod tests {
         ) {
             let home = home % busy.len();
             let plan = arrange(&busy, home, rows);
-            prop_assert!(plan.contains(&Row { index: home, folded: false }));
-            prop_assert!(plan.iter().map(|r| if r.folded { 1 } else { 8 }).sum::<u16>() <= rows);
+            let open = Row { index: home, folded: false };
+            let high: u16 = plan.iter().map(|r| if r.folded { 1 } else { 8 }).sum();
+            prop_assert!(plan.contains(&open), "the home year is open");
+            prop_assert!(high <= rows, "{} rows of {}", high, rows);
             prop_assert!(plan.iter().all(|r| !(r.folded && busy[r.index])), "a busy year is never folded");
             prop_assert!(plan.windows(2).all(|w| w[1].index == w[0].index + 1), "no year inside is left out");
         }

@@ -2,7 +2,7 @@
 
 use super::{
     eta::Eta,
-    numbers::{age, clock, count, delta, duration, eta, exact, lag, percent, rough, slope},
+    numbers::{age, clock, count, delta, duration, eta, exact, lag, percent, rough, slope, whole},
     scene::Scene,
     sentences::{Allowed, Binder, StateWord, allowed, blind_since, clauses, state_word, why},
 };
@@ -165,7 +165,9 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
             epoch,
             age: renewed,
         } => {
-            pieces.push(p(holder.as_str(), look.ink(Token::Text)));
+            // A long host name must not push the order's own name away.
+            let holder = fit(holder, 28, look.glyphs.cut_off);
+            pieces.push(p(holder, look.ink(Token::Text)));
             let more = if wide {
                 format!(" holds the lease {}, epoch {epoch}", age(delta(*renewed)))
             } else {
@@ -239,7 +241,7 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     };
     let (arrow, token) = trend.arrow(scene);
     let mut pieces = vec![now, p(format!(" {arrow} "), look.ink(token))];
-    let speed = format!("{} ", slope(trend.slope, signal.unit));
+    let speed = format!("{} ", slope(trend.slope));
     let goal = trend.goal();
     let ink = if trend.slope > 0.0 {
         look.ink(Token::Warn)
@@ -258,16 +260,12 @@ fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView, room: u16) -> Vec<Piece
     let look = scene.look;
     let mut pieces = vec![p("no sample", look.bold(Token::Warn))];
     if let Some((at, value)) = Scene::last(signal) {
-        let last = format!(", {} {} ago", lag(value, signal.unit), rough_age(scene.now - at));
+        let last = format!(", {} {} ago", lag(value, signal.unit), whole(scene.now - at));
         let short = format!(" {}", age(scene.now - at));
         let fits = width(&pieces) + columns(&last) <= room;
         pieces.push(p(if fits { last } else { short }, look.ink(Token::Muted)));
     }
     pieces
-}
-
-fn rough_age(d: chrono::TimeDelta) -> String {
-    if d.num_seconds() < 60 { age(d) } else { duration(d) }
 }
 
 /// Where a lag is going.

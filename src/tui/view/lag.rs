@@ -24,15 +24,20 @@ use crate::{
 use chrono::{TimeDelta, Timelike};
 use ratatui::layout::Rect;
 
-/// Columns right of the chart for the labels, with the gap before them.
-const LABELS: u16 = 12;
-
-/// Which strips stand under the chart.
+/// What stands around the chart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Strips {
+pub(super) struct Around {
+    /// The strip of the running weight under that of the limit.
     pub running: bool,
+    /// The times under the strips.
     pub times: bool,
+    /// Columns right of the chart for the labels, with the gap before them.
+    pub labels: u16,
 }
+
+/// Label columns of a panel, and of the page.
+pub(super) const SLIM: u16 = 12;
+pub(super) const ROOMY: u16 = 15;
 
 /// The time axis.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +49,13 @@ struct Axis {
     past: u16,
     /// All cells.
     cells: u16,
+    /// Columns after them.
+    labels: u16,
 }
 
 impl Axis {
     /// An hour; while lag drains half an hour of which the last part is to come.
-    fn new(cells: u16, now: Time, draining: bool) -> Self {
+    fn new(cells: u16, labels: u16, now: Time, draining: bool) -> Self {
         let (window, future) = if draining {
             (1_800.0, cells * 10 / 56)
         } else {
@@ -62,6 +69,7 @@ impl Axis {
             cell,
             past,
             cells,
+            labels,
         }
     }
 
@@ -73,8 +81,8 @@ impl Axis {
 }
 
 /// Draws the panel: title, chart, strips.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, strips: Strips) {
-    if area.height < 2 || area.width <= LABELS + 4 {
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, around: Around) {
+    if area.height < 2 || area.width <= around.labels + 4 {
         return;
     }
     let draining = scene
@@ -85,9 +93,9 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, strip
     let Some(signal) = scene.signal else {
         return without_signal(canvas, area, scene);
     };
-    let below = 1 + u16::from(strips.running) + u16::from(strips.times);
+    let below = 1 + u16::from(around.running) + u16::from(around.times);
     let rows = area.height.saturating_sub(1 + below);
-    let axis = Axis::new(area.width - LABELS, scene.now, draining);
+    let axis = Axis::new(area.width - around.labels, around.labels, scene.now, draining);
     chart(
         canvas,
         Rect {
@@ -101,11 +109,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, strip
     );
     let mut y = area.y + 1 + rows;
     limit_strip(canvas, area.x, y, scene, axis);
-    if strips.running {
+    if around.running {
         y += 1;
         running_strip(canvas, area.x, y, scene, axis);
     }
-    if strips.times {
+    if around.times {
         times(canvas, area.x, y + 1, scene, axis);
     }
 }
@@ -203,7 +211,18 @@ fn chart(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, signal: &Signal
         gap: look.ink(Token::Line),
     };
     chart.draw(canvas, area.x, area.y, axis.cells, rows);
-    labels(canvas, area, scene, signal, &chart, with_low);
+    labels(
+        canvas,
+        area,
+        scene,
+        signal,
+        &chart,
+        Labels {
+            columns: axis.labels,
+            with_low,
+            peak,
+        },
+    );
 }
 
 fn threshold(scene: &Scene<'_>, value: f64, token: Token) -> Threshold {
@@ -268,16 +287,27 @@ fn prediction(scene: &Scene<'_>, signal: &SignalView, axis: Axis) -> Vec<f64> {
         .collect()
 }
 
+/// What the labels need to know of the chart.
+struct Labels {
+    columns: u16,
+    with_low: bool,
+    peak: f64,
+}
+
 fn labels(
     canvas: &mut Canvas<'_>,
     area: Rect,
     scene: &Scene<'_>,
     signal: &SignalView,
     chart: &Chart<'_>,
-    with_low: bool,
+    Labels {
+        columns,
+        with_low,
+        peak,
+    }: Labels,
 ) {
     let look = scene.look;
-    let (x, end) = (area.right() - LABELS + 1, area.right());
+    let (x, end) = (area.right() - columns + 1, area.right());
     let rows = area.height;
     let mut taken = Vec::new();
     let levels = [
@@ -296,11 +326,27 @@ fn labels(
         }
     }
     if rows >= 12 && signal.critical > chart.top && !taken.contains(&(rows - 1)) {
-        let text = format!("{} critical", look.glyphs.rising);
+        let text = match columns {
+            ROOMY.. => format!(
+                "{} critical {}",
+                look.glyphs.rising,
+                level(signal.critical, signal.unit)
+            ),
+            _ => format!("{} critical", look.glyphs.rising),
+        };
         canvas.put(x, area.y, end, &text, look.ink(Token::Muted));
         taken.push(rows - 1);
     }
     let fresh = scene.fresh(signal);
+    let newest = fresh.unwrap_or(peak);
+    if columns >= ROOMY && peak > signal.soft && newest < 0.9 * peak {
+        let row = chart.row_of(peak, rows).filter(|row| !taken.contains(row));
+        if let Some(row) = row {
+            let text = format!("peak {}", level(peak, signal.unit));
+            canvas.put(x, area.bottom() - 1 - row, end, &text, look.ink(Token::Muted));
+            taken.push(row);
+        }
+    }
     let Some(value) = fresh.or(Scene::last(signal).map(|(_, v)| v)) else {
         return;
     };
@@ -346,7 +392,7 @@ fn limit_strip(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axis:
     canvas.put(
         x + axis.cells + 1,
         y,
-        x + axis.cells + LABELS,
+        x + axis.cells + axis.labels,
         "limit",
         look.ink(Token::Muted),
     );
@@ -374,7 +420,7 @@ fn running_strip(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axi
     canvas.put(
         x + axis.cells + 1,
         y,
-        x + axis.cells + LABELS,
+        x + axis.cells + axis.labels,
         "running",
         look.ink(Token::Muted),
     );

@@ -15,6 +15,7 @@ mod footer;
 mod header;
 pub mod hints;
 mod lag;
+mod lag_page;
 mod layout;
 pub mod numbers;
 mod overlay;
@@ -84,7 +85,8 @@ pub fn draw_on(
     let typed = footer::draw(&mut canvas, clip, &scene);
     let inside = layers(&mut canvas, clip, &scene);
     let calendar = on_calendar.filter(|_| look.level == Level::None && app.layers.is_empty());
-    inside.or(typed).or(calendar)
+    // Where a box was cut, the place of its input may be gone.
+    inside.or(typed).or(calendar).filter(|at| clip.contains(*at))
 }
 
 /// Under 40x10: the state, the counts, and that there is more to see.
@@ -127,6 +129,10 @@ fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Pos
         height: bottom.saturating_sub(y),
         ..area
     };
+    if opened_lag(scene) {
+        lag_page::draw(canvas, grid, scene);
+        return None;
+    }
     if scene.has(|l| matches!(l, Layer::Drawer)) {
         drawer::draw(canvas, grid, scene);
         return None;
@@ -192,6 +198,12 @@ fn legend_row(
 fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> Option<Position> {
     header::draw(canvas, area, scene);
     let page = layout::page(area, size);
+    if opened_lag(scene) {
+        let y = area.y + header::ROWS;
+        let height = area.height.saturating_sub(header::ROWS + footer::ROWS);
+        lag_page::draw(canvas, Rect { y, height, ..area }, scene);
+        return None;
+    }
     let drawer = scene.has(|l| matches!(l, Layer::Drawer));
     let held = scene
         .backfill
@@ -209,6 +221,11 @@ fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> O
         side(canvas, scene, column);
     }
     drawn.cursor
+}
+
+/// What is opened is what has the focus: the day, or the lag panel.
+fn opened_lag(scene: &Scene<'_>) -> bool {
+    scene.app.focus == super::model::Panel::Lag && scene.has(|l| matches!(l, Layer::Drawer))
 }
 
 /// The calendar with its title. Returns what it used.
@@ -257,7 +274,6 @@ fn narrow_band(
         .min(calendar.years() as u16);
     let mut drawn = if years {
         let grid = Rect {
-            width: 62,
             height: room,
             ..inner
         };
@@ -375,11 +391,12 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
         return;
     }
     let tall = panels.lag.height >= 13 || (held && !wide);
-    let strips = lag::Strips {
+    let around = lag::Around {
         running: tall,
         times: size != Size::Narrow || panels.lag.height >= 7,
+        labels: lag::SLIM,
     };
-    lag::draw(canvas, panels.lag, scene, strips);
+    lag::draw(canvas, panels.lag, scene, around);
     if let Some(right) = panels.right {
         right_panel(canvas, scene, right, size, drawer, held, panels.below.is_some());
     }
@@ -484,7 +501,15 @@ fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
             .is_some_and(|b| held_by_signal(scene.feed, b, scene.now))
             && at.height >= 9
         {
-            verdict::draw(canvas, at, scene);
+            // Here the column has a margin of its own.
+            verdict::draw(
+                canvas,
+                Rect {
+                    width: at.width - 1,
+                    ..at
+                },
+                scene,
+            );
         } else {
             plan_panel::draw(canvas, at, scene);
         }

@@ -1,87 +1,57 @@
-//! Numbers, times and durations in the words of the screen.
+//! Numbers, times and durations as the screen needs them. How they are written is one rule for all of the program,
+//! `domain::human`; here is what only a screen knows: now, the zone and the unit of a signal.
 
-use crate::{config::Unit, domain::Time};
+use crate::{
+    config::Unit,
+    domain::{Time, human},
+};
 use chrono::{Datelike, TimeDelta};
 use chrono_tz::Tz;
 use std::time::Duration;
 
-/// A count: exact to 9,999 with a comma, then `50.7k`, `1.9M`, `1.95 B`.
-pub fn count(n: u64) -> String {
-    match n {
-        0..1_000 => n.to_string(),
-        1_000..10_000 => format!("{},{:03}", n / 1_000, n % 1_000),
-        10_000..1_000_000 => tenths(n, 1_000, "k"),
-        1_000_000..1_000_000_000 => tenths(n, 1_000_000, "M"),
-        _ => tenths(n, 1_000_000_000, " B"),
-    }
-}
-
-/// One decimal below a hundred, none above; never rounded up to a value that was not reached.
-fn tenths(n: u64, unit: u64, word: &str) -> String {
-    let whole = n / unit;
-    if whole >= 100 {
-        return format!("{whole}{word}");
-    }
-    format!("{whole}.{}{word}", n % unit * 10 / unit)
-}
-
-/// An exact count with commas, for the header's range.
-pub fn exact(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
+pub use human::{count, counted as of, with_commas as exact};
 
 /// The share that is settled, floored: 99 % until nothing is left. With `fine`, one decimal between 99 and 100,
-/// because a roll-up would hide a failure.
+/// because a roll-up would hide a failure. Of nothing it is `0%`.
 pub fn percent(settled: u64, all: u64, fine: bool) -> String {
     if all == 0 {
         return "0%".to_owned();
     }
     let thousandths = settled * 1_000 / all;
-    if fine && (990..1_000).contains(&thousandths) && settled > 0 {
+    if fine && (990..1_000).contains(&thousandths) {
         return format!("{}.{}%", thousandths / 10, thousandths % 10);
     }
-    format!("{}%", thousandths / 10)
+    human::percent(settled, all)
 }
 
-/// An age or time to go in a column: `3s`, `4m10s`, `6m`, `2h`, `3d`.
+/// A signed difference as a duration; what lies in the future is zero.
+fn forward(d: TimeDelta) -> Duration {
+    d.to_std().unwrap_or_default()
+}
+
+/// An age in a column: `3s`, `4m10s`, `6m`, `2h`, `3d`.
 pub fn age(d: TimeDelta) -> String {
-    let s = d.num_seconds().max(0);
-    match s {
-        0..60 => format!("{s}s"),
-        60..300 if s % 60 > 0 => format!("{}m{:02}s", s / 60, s % 60),
-        60..3_600 => format!("{}m", s / 60),
-        3_600..172_800 => format!("{}h", s / 3_600),
-        _ => format!("{}d", s / 86_400),
-    }
-}
-
-/// A time to go with the seconds kept up to an hour: `2m58s`, `12m40s`, `1h05m`.
-pub fn until(d: TimeDelta) -> String {
-    let s = d.num_seconds().max(0);
-    match s {
-        0..60 => format!("{s} s"),
-        60..3_600 if s % 60 > 0 => format!("{}m{:02}s", s / 60, s % 60),
-        _ => duration(d),
-    }
+    human::age(Duration::from_secs(forward(d).as_secs()))
 }
 
 /// How long something took or takes: `42m`, `4h10m`, `33h`.
 pub fn duration(d: TimeDelta) -> String {
-    let s = d.num_seconds().max(0);
-    match s {
-        0..60 => format!("{s}s"),
-        60..3_600 => format!("{}m", s / 60),
-        3_600..36_000 if s % 3_600 >= 60 => format!("{}h{:02}m", s / 3_600, s % 3_600 / 60),
-        3_600..360_000 => format!("{}h", s / 3_600),
-        _ => format!("{}d", s / 86_400),
+    human::duration(Duration::from_secs(forward(d).as_secs()))
+}
+
+/// The same in whole minutes from a minute on, where room is short: `13m`, not `13m20s`.
+pub fn whole(d: TimeDelta) -> String {
+    match d.num_seconds() {
+        s @ 60.. => duration(TimeDelta::seconds(s / 60 * 60)),
+        _ => duration(d),
+    }
+}
+
+/// A time to go or gone in a sentence: `25 s`, `2m58s`, `42m`.
+pub fn until(d: TimeDelta) -> String {
+    match d.num_seconds() {
+        s @ ..60 => format!("{} s", s.max(0)),
+        _ => duration(d),
     }
 }
 
@@ -90,12 +60,10 @@ pub fn rough(seconds: f64) -> String {
     if !seconds.is_finite() || seconds > 1e9 {
         return "long".to_owned();
     }
-    let s = seconds.round() as i64;
-    if s >= 90 {
-        duration(TimeDelta::seconds(s + 30))
-    } else {
-        age(TimeDelta::seconds(s))
-    }
+    let s = seconds.max(0.0).round() as u64;
+    // From a minute and a half on only whole minutes mean anything.
+    let s = if s >= 90 { (s + 30) / 60 * 60 } else { s };
+    human::duration(Duration::from_secs(s))
 }
 
 /// A [`Duration`] as a signed one.
@@ -106,41 +74,23 @@ pub fn delta(d: Duration) -> TimeDelta {
 /// A lag: `96 s`, from ten minutes on `12m`; messages as a count.
 pub fn lag(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Seconds if value >= 600.0 => duration(TimeDelta::seconds(value as i64)),
-        Unit::Seconds => format!("{} s", plain(value)),
-        Unit::Messages => messages(value),
+        Unit::Seconds => human::lag_seconds(value),
+        Unit::Messages => human::lag_messages(value),
     }
 }
 
-/// The same without its unit, for labels at a chart whose title names it.
+/// The same without its unit, for labels at a chart whose title names it: `180`, `2.5`, `200k`.
 pub fn level(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Seconds => plain(value),
-        Unit::Messages => messages(value),
+        Unit::Messages => human::lag_messages(value),
+        Unit::Seconds if value.abs() < 10.0 && value.fract().abs() >= 0.05 => format!("{value:.1}"),
+        Unit::Seconds => format!("{value:.0}"),
     }
 }
 
-/// A lag's slope, `0.7/s`.
-pub fn slope(per_second: f64, unit: Unit) -> String {
-    let size = per_second.abs();
-    match unit {
-        Unit::Messages if size >= 1_000.0 => format!("{}/s", messages(size)),
-        _ if size >= 10.0 => format!("{size:.0}/s"),
-        _ if size >= 0.05 => format!("{size:.1}/s"),
-        _ => format!("{size:.2}/s"),
-    }
-}
-
-fn plain(value: f64) -> String {
-    if value.abs() < 10.0 && value.fract().abs() >= 0.05 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
-}
-
-fn messages(value: f64) -> String {
-    count(value.max(0.0).round() as u64)
+/// A lag's slope without its sign, `0.7/s`.
+pub fn slope(per_second: f64) -> String {
+    human::slope(per_second)
 }
 
 /// `03:08:45`, with the date when that is another day: `1 Dec 03:08`.
@@ -176,15 +126,6 @@ pub fn eta(at: Time, now: Time, zone: Tz) -> String {
     }
 }
 
-/// `1 day`, `2 days`.
-pub fn of(n: u64, one: &str) -> String {
-    if n == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{} {one}s", count(n))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +140,7 @@ mod tests {
         let got: Vec<_> = [999, 1_096, 9_999, 50_799, 999_999, 1_950_000, 1_950_000_000]
             .map(count)
             .into();
-        assert_eq!(got, ["999", "1,096", "9,999", "50.7k", "999k", "1.9M", "1.9 B"]);
+        assert_eq!(got, ["999", "1,096", "9,999", "50.7k", "999k", "1.9M", "1.95 B"]);
         assert_eq!(exact(87_672), "87,672");
         assert_eq!(exact(1), "1");
     }
@@ -215,13 +156,15 @@ mod tests {
 
     #[test]
     fn ages_and_durations_use_two_units_at_most() {
-        let ages: Vec<_> = [3, 59, 60, 250, 301, 7_200, 259_200].map(|n| age(s(n))).into();
-        assert_eq!(ages, ["3s", "59s", "1m", "4m10s", "5m", "2h", "3d"]);
+        let ages: Vec<_> = [3, 59, 60, 250, 901, 7_200, 259_200].map(|n| age(s(n))).into();
+        assert_eq!(ages, ["3s", "59s", "1m", "4m10s", "15m", "2h", "3d"]);
         let took: Vec<_> = [42 * 60, 4 * 3600 + 600, 33 * 3600, 3600]
             .map(|n| duration(s(n)))
             .into();
-        assert_eq!(took, ["42m", "4h10m", "33h", "1h"]);
+        assert_eq!(took, ["42m", "4h10m", "33h", "60m"]);
         assert_eq!(until(s(178)), "2m58s");
+        assert_eq!(until(s(25)), "25 s");
+        assert_eq!(whole(s(178)), "2m");
         assert_eq!(age(s(-5)), "0s");
         assert_eq!(rough(120.0), "2m");
         assert_eq!(rough(f64::INFINITY), "long");
@@ -231,10 +174,10 @@ mod tests {
     fn lag_changes_to_minutes_at_ten() {
         assert_eq!(lag(96.0, Unit::Seconds), "96 s");
         assert_eq!(lag(720.0, Unit::Seconds), "12m");
-        assert_eq!(lag(1.1, Unit::Seconds), "1.1 s");
+        assert_eq!(level(2.5, Unit::Seconds), "2.5");
         assert_eq!(lag(412_345.0, Unit::Messages), "412k");
-        assert_eq!(slope(-0.7, Unit::Seconds), "0.7/s");
-        assert_eq!(slope(1_200.0, Unit::Messages), "1,200/s");
+        assert_eq!(slope(-0.7), "0.7/s");
+        assert_eq!(slope(1_200.0), "1,200/s");
     }
 
     /// Case S23: each instant is converted with the rules of the zone for that instant.

@@ -91,6 +91,10 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     };
     let after = canvas.put(x, area.y, end, "PLAN", look.bold(Token::Muted));
     let shown: Vec<&Chunk> = chunks.into_iter().chain(retries).take(rows).collect();
+    if shown.is_empty() {
+        canvas.put(after + 2, area.y, end, "nothing waits", faint);
+        return;
+    }
     let remark = format!("next {} of {}, {order}", shown.len(), count(waiting));
     canvas.put(after + 2, area.y, end, &remark, faint);
     // Where it is slim, profile and weight are left out.
@@ -224,9 +228,6 @@ fn last_row(
             text.push_str(&format!(", {} at {now}", duration(eta.at(now))));
         }
         pieces.push(p(text, look.ink(Token::Text)));
-    }
-    if shown == 0 {
-        pieces = vec![p("nothing waits", look.ink(Token::Muted))];
     }
     canvas.pieces(area.x + 3, y, area.right(), &pieces);
 }

@@ -8,6 +8,7 @@ use crate::{
         event::Rule,
         state::{Backfill, BackfillState, ChunkState, Mark},
     },
+    plan::{decide, throttle::authority::Binding},
     tui::{
         model::{Feed, LeaseView},
         theme::Tone,
@@ -82,43 +83,21 @@ pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
     if backfill.pause.is_some() {
         return none(Binder::Human);
     }
-    let held = limit.value == 0 && matches!(limit.rule, Rule::Pause | Rule::Latch | Rule::Blind);
-    let by_rule = if limit.rule == Rule::Blind {
-        Binder::Blind
-    } else {
-        Binder::Signal
-    };
-    if held && limit.rule != Rule::Blind {
-        return none(by_rule);
+    if limit.value == 0 && matches!(limit.rule, Rule::Pause | Rule::Latch) {
+        return none(Binder::Signal);
     }
-    let max = Allowed {
-        value: backfill.spec.max_limit,
-        by: Binder::Max,
+    // Below the pauses one rule of the planner holds for limit, cap and force.
+    let rest = decide::allowed(backfill, now);
+    let by = match rest.by {
+        Binding::Throttle if rest.limit == 0 && limit.rule == Rule::Blind => Binder::Blind,
+        Binding::Throttle => Binder::Controller,
+        Binding::Cap => Binder::Cap,
+        Binding::Force => Binder::Force,
+        Binding::MaxLimit => Binder::Max,
     };
-    let controller = match &backfill.force {
-        Some((force, _)) if force.until > now => Allowed {
-            value: force.limit,
-            by: Binder::Force,
-        },
-        _ if held => none(by_rule),
-        _ => Allowed {
-            value: limit.value,
-            by: Binder::Controller,
-        },
-    };
-    let mut least = max;
-    if controller.value < least.value || controller.by == Binder::Force {
-        least = Allowed {
-            value: controller.value.min(max.value),
-            by: controller.by,
-        };
-    }
-    match &backfill.cap {
-        Some((cap, _)) if *cap < least.value => Allowed {
-            value: *cap,
-            by: Binder::Cap,
-        },
-        _ => least,
+    Allowed {
+        value: rest.limit,
+        by,
     }
 }
 

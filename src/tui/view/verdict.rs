@@ -43,13 +43,13 @@ pub fn was_it_us(
     paused: Time,
     say: impl Fn(Time) -> String,
 ) -> Verdict {
-    let since = signal.samples.iter().filter_map(|(at, v)| v.map(|v| (*at, v)));
+    let mut since = signal.samples.iter().filter_map(|(at, v)| v.map(|v| (*at, v)));
     // The peak after the pause, or shortly before it.
     let peak = since
         .clone()
         .filter(|(at, _)| *at >= paused - TimeDelta::minutes(2))
         .max_by(|a, b| a.1.total_cmp(&b.1));
-    let newest = since.last();
+    let newest = since.next_back();
     let early = |evidence: String| Verdict {
         answer: "Too early.",
         evidence,
@@ -208,7 +208,7 @@ fn drain_clock(
     let remark = match speed {
         Some(m) => format!(
             "at {}",
-            slope(m, signal.unit).replace(
+            slope(m).replace(
                 "/s",
                 &format!(" {}/s", super::chunk_words::unit_word(signal.unit))
             )
@@ -295,7 +295,8 @@ fn resume_limit(scene: &Scene<'_>, backfill: &Backfill) -> u32 {
 
 fn still_running(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, backfill: &Backfill) {
     let look = scene.look;
-    if area.height == 0 {
+    // A title without a row under it would only be noise.
+    if area.height < 2 {
         return;
     }
     let active: Vec<_> = backfill.active().collect();

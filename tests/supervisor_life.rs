@@ -1,0 +1,360 @@
+//! The supervisor as a process: how it ends, what it does with a reader that went away, a changed configuration, a
+//! full disk.
+
+// Helpers of tests may fail loudly like tests themselves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use backfill::domain::{event::Payload, state::ChunkState};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+use support::{Order, PATIENCE, Setup, Workspace, ms};
+
+const TWO_SECONDS: Duration = Duration::from_secs(2);
+
+/// Jobs that run until the file `hold` is gone.
+const UNTIL_LET_GO: &str = "mark start\nwhile [ -e hold ]; do sleep 0.02; done\nmark end";
+
+fn hold(workspace: &Workspace) -> PathBuf {
+    let hold = workspace.path("hold");
+    fs::write(&hold, "").unwrap();
+    hold
+}
+
+fn running(workspace: &Workspace, n: usize) {
+    workspace.wait("jobs to run", || {
+        (workspace.in_state("orders", ChunkState::Running) == n).then_some(())
+    });
+}
+
+#[test]
+fn told_to_end_it_ends_within_two_seconds_gives_the_lease_back_and_its_runs_go_on() {
+    let workspace = Setup::new(4, 2).job(UNTIL_LET_GO).open();
+    let hold = hold(&workspace);
+    let mut run = workspace.run("orders");
+    running(&workspace, 2);
+    run.signal("TERM");
+    assert_eq!(run.end_within(TWO_SECONDS), 1, "work is left");
+    assert!(workspace.told().contains("stopped supervising orders"));
+    assert_eq!(workspace.count(|p| matches!(p, Payload::LeaseReleased { .. })), 1);
+
+    let mut next = workspace.run("orders");
+    workspace.wait("the next holder", || (workspace.epochs() == [1, 2]).then_some(()));
+    let taken_from = workspace.payloads().into_iter().rev().find_map(|p| match p {
+        Payload::LeaseTaken { from, .. } => Some(from),
+        _ => None,
+    });
+    assert_eq!(taken_from, Some(None), "nobody had to be waited for");
+    fs::remove_file(hold).unwrap();
+    assert_eq!(next.end(), 0, "{}", workspace.told());
+    assert_eq!(workspace.ended().len(), 4, "each of them ran once and to its end");
+    workspace.assert_once_only();
+}
+
+#[test]
+fn told_to_end_it_does_not_wait_for_a_secret_that_does_not_come() {
+    let workspace = Setup::new(2, 2)
+        .order_more("env = { PASSWORD = { command = [\"sleep\", \"20\"] } }")
+        .open();
+    let mut run = workspace.run("orders");
+    workspace.wait("intents", || {
+        (workspace.in_state("orders", ChunkState::Submitting) == 2).then_some(())
+    });
+    run.signal("TERM");
+    assert_eq!(run.end_within(TWO_SECONDS), 1);
+    assert!(workspace.started().is_empty());
+}
+
+/// A run that follows another supervisor can be ended like any other program, also after it held the lease itself.
+#[test]
+fn told_to_end_a_follower_ends_within_two_seconds() {
+    let workspace = Setup::new(4, 2)
+        .and(Order::new("invoices", 4, 2))
+        .job(UNTIL_LET_GO)
+        .tuning("lease_renew", "300ms")
+        .tuning("lease_stop", "1s")
+        .tuning("lease_ttl", "1500ms")
+        .open();
+    let _hold = hold(&workspace);
+    let mut old = workspace.run("orders");
+    running(&workspace, 2);
+    let mut follower = workspace.run("invoices");
+    workspace.wait("invoices", || workspace.backfill("invoices").map(drop));
+    follower.signal("TERM");
+    follower.end_within(TWO_SECONDS);
+
+    old.signal("STOP");
+    std::thread::sleep(ms(1700));
+    let _new = workspace.run("orders");
+    workspace.wait("the takeover", || (workspace.epochs() == [1, 2]).then_some(()));
+    old.signal("CONT");
+    workspace.wait("the old one to follow", || {
+        workspace.told().contains("the lease went to").then_some(())
+    });
+    old.signal("TERM");
+    old.end_within(TWO_SECONDS);
+}
+
+#[test]
+fn stopped_by_command_it_starts_nothing_more() {
+    for round in 0..6 {
+        let workspace = Setup::new(120, 4).open();
+        let mut run = workspace.run("orders");
+        workspace.wait("progress", || {
+            (workspace.done("orders") > 5 + round * 4).then_some(())
+        });
+        workspace.call(&["stop"]).ok();
+        assert_eq!(run.end(), 1, "{}", workspace.told());
+        let payloads = workspace.payloads();
+        let stop = payloads
+            .iter()
+            .position(|p| matches!(p, Payload::StopSupervising {}))
+            .unwrap();
+        let later = payloads
+            .iter()
+            .skip(stop)
+            .filter(|p| matches!(p, Payload::SubmissionIntended { .. }));
+        assert_eq!(later.count(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn stop_says_so_when_nobody_supervises() {
+    let workspace = Setup::new(2, 1).job(UNTIL_LET_GO).open();
+    hold(&workspace);
+    let run = workspace.run("orders");
+    running(&workspace, 1);
+    run.kill();
+    let said = workspace.call(&["stop"]);
+    assert!(said.err.contains("nobody supervises"), "{said:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_neither_the_work_nor_the_exit_code() {
+    for (job, code) in [
+        ("mark start", 0),
+        ("mark start\n[ $1 != 2023-01-03 ] || exit 65", 1),
+    ] {
+        for json in [false, true] {
+            let workspace = Setup::new(12, 4).job(job).open();
+            let mut run = workspace.run_with("orders", |c| {
+                if json {
+                    c.arg("--json");
+                }
+                c.stdout(Stdio::piped()).stderr(Stdio::piped());
+            });
+            drop(run.child.stdout.take());
+            drop(run.child.stderr.take());
+            assert_eq!(run.end(), code, "json {json}: {}", workspace.told());
+            assert_eq!(workspace.started().len(), 12);
+        }
+    }
+}
+
+/// Fills a pipe to the last byte, and gives how many bytes that were.
+fn fill(mut writer: &std::io::PipeWriter) -> usize {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let blocking = fcntl_getfl(writer).unwrap();
+    fcntl_setfl(writer, blocking | OFlags::NONBLOCK).unwrap();
+    let mut full = 0;
+    for size in [4096, 1] {
+        while let Ok(n) = writer.write(&vec![b'.'; size]) {
+            full += n;
+        }
+    }
+    fcntl_setfl(writer, blocking).unwrap();
+    full
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_nothing_up() {
+    for json in [false, true] {
+        let workspace = Setup::new(60, 4).open();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let full = fill(&writer);
+        let mut run = workspace.run_with("orders", |c| {
+            if json {
+                c.arg("--json");
+            }
+            c.stdout(writer);
+        });
+        assert_eq!(run.end(), 0, "json {json}");
+        assert_eq!(workspace.done("orders"), 60);
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text).unwrap();
+        assert_eq!(text.len(), full, "not even one line fitted");
+    }
+}
+
+#[test]
+fn errors_keep_their_exit_code_when_nobody_reads_them() {
+    let workspace = Setup::new(2, 1).open();
+    let mut run = workspace.run_with("nothing", |c| {
+        c.stderr(Stdio::piped());
+    });
+    drop(run.child.stderr.take());
+    assert_eq!(run.end(), 2);
+}
+
+#[test]
+fn slots_follow_the_file_and_a_file_that_is_wrong_changes_nothing() {
+    let setup = Setup::new(9, 9).slots(1).job(UNTIL_LET_GO);
+    let workspace = setup.open();
+    let hold = hold(&workspace);
+    let mut run = workspace.run("orders");
+    running(&workspace, 1);
+
+    workspace.write_config(&workspace.text().replace("slots = 1", "slots = 3"));
+    running(&workspace, 3);
+    let changed = |p: &Payload| matches!(p, Payload::ConfigReloaded { changes } if !changes.is_empty());
+    assert_eq!(workspace.count(changed), 1);
+
+    workspace.write_config(&workspace.text().replace("slots = 1", "slotts = 5"));
+    run.signal("HUP");
+    workspace.wait("the rejection", || workspace.state().config_error);
+    let said = workspace.call(&["status", "orders"]);
+    // The command itself cannot read the file either, and says where it is wrong.
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("slotts"), "{said:?}");
+    assert_eq!(run.has_ended(), None, "it goes on with the old one");
+    assert_eq!(workspace.in_state("orders", ChunkState::Running), 3);
+
+    // Back to what is in force: there is nothing to change, and nothing wrong any more.
+    workspace.write_config(&workspace.text().replace("slots = 1", "slots = 3"));
+    run.signal("HUP");
+    workspace.wait("the error to go", || {
+        workspace.state().config_error.is_none().then_some(())
+    });
+    fs::remove_file(hold).unwrap();
+    assert_eq!(run.end(), 0, "{}", workspace.told());
+}
+
+/// An executor that was added to the file takes what a backfill on it sends, without a restart.
+#[test]
+fn an_executor_that_is_new_in_the_file_works() {
+    let setup = Setup::new(2, 2).job(UNTIL_LET_GO);
+    let workspace = setup.open();
+    let hold = hold(&workspace);
+    let mut run = workspace.run("orders");
+    running(&workspace, 2);
+    let with_more = setup.and(Order::new("invoices", 3, 2)).text().replace(
+        "[executors.here]",
+        "[executors.there]\nkind = \"local\"\nslots = 2\n\n[executors.here]",
+    );
+    let (before, after) = with_more.split_once("[backfills.invoices]").unwrap();
+    let text = format!(
+        "{before}[backfills.invoices]{}",
+        after.replacen("executor = \"here\"", "executor = \"there\"", 1)
+    );
+    workspace.write_config(&text);
+    let mut other = workspace.run("invoices");
+    workspace.wait("runs on the new executor", || {
+        (workspace.in_state("invoices", ChunkState::Running) == 2).then_some(())
+    });
+    fs::remove_file(hold).unwrap();
+    assert_eq!((run.end(), other.end()), (0, 0), "{}", workspace.told());
+    workspace.assert_once_only();
+}
+
+/// A small file system of its own, for filling it up. `None` where that needs rights that we have not.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64m,mode=0700", "backfill-test"])
+            .arg(at)
+            .stderr(Stdio::null())
+            .status();
+        mounted.is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
+    }
+
+    fn fill(&self) {
+        let mut size = 1 << 20;
+        let mut parts = 0;
+        // Ever smaller files, until not even one more page fits.
+        while size >= 4096 {
+            parts += 1;
+            let file = self.0.join(format!("filler-{parts}"));
+            if fs::write(file, vec![1u8; size]).is_err() {
+                size /= 2;
+            }
+        }
+    }
+
+    fn empty(&self) {
+        for entry in fs::read_dir(&self.0).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("filler-") {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_sent_pause_still_works_and_afterwards_it_goes_on() {
+    let workspace = Setup::new(12, 2).job(UNTIL_LET_GO).open();
+    let Some(disk) = SmallDisk::mount(&workspace.path("state")) else {
+        eprintln!("skipped: mounting a file system needs root");
+        return;
+    };
+    let hold = hold(&workspace);
+    let mut run = workspace.run("orders");
+    running(&workspace, 2);
+    disk.fill();
+    let head = workspace.state().head;
+    fs::remove_file(hold).unwrap();
+    workspace.wait("the jobs' end", || (workspace.ended().len() == 2).then_some(()));
+    std::thread::sleep(ms(1500));
+    assert_eq!(
+        workspace.started().len(),
+        2,
+        "nothing starts that is not journaled"
+    );
+    assert_eq!(workspace.state().head, head, "the disk was full");
+    assert_eq!(run.has_ended(), None, "{}", workspace.told());
+
+    let said = workspace.call(&["pause", "orders"]).ok();
+    assert!(said.out.starts_with("paused; "), "{said:?}");
+    let paused = workspace.started().len();
+    disk.fill();
+    std::thread::sleep(ms(300));
+    disk.empty();
+    std::thread::sleep(ms(700));
+    assert_eq!(workspace.started().len(), paused);
+    workspace.call(&["resume", "orders"]).ok();
+    assert_eq!(run.end_within(PATIENCE), 0, "{}", workspace.told());
+    assert_eq!(workspace.done("orders"), 12);
+    workspace.assert_once_only();
+}
+
+#[test]
+fn with_little_room_beside_the_journal_nothing_starts_and_status_says_so() {
+    let setup = Setup::new(3, 2).tuning("disk_low", "1000TB");
+    let workspace = setup.open();
+    let mut run = workspace.run("orders");
+    workspace.wait("the backfill", || workspace.backfill("orders").map(drop));
+    std::thread::sleep(ms(500));
+    assert!(workspace.started().is_empty());
+    let (code, status) = workspace.status("orders");
+    assert_eq!(
+        (code, status["reason"]["reason"].as_str()),
+        (0, Some("disk")),
+        "{status}"
+    );
+    workspace.write_config(&workspace.text().replace("1000TB", "1B"));
+    assert_eq!(run.end(), 0, "{}", workspace.told());
+}
