@@ -150,7 +150,11 @@ fn a_key_in_the_moment_of_a_resize_is_answered_like_any_other() {
         session.resize(80, 24 + (round % 5) as u16);
         let at = session.keys(key);
         session.wait_for(panel);
-        assert!(at.elapsed() < Duration::from_secs(2), "round {round}: {:?}", at.elapsed());
+        assert!(
+            at.elapsed() < Duration::from_secs(2),
+            "round {round}: {:?}",
+            at.elapsed()
+        );
     }
 }
 

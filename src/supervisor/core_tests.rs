@@ -270,7 +270,9 @@ fn a_signal_that_is_amended_in_protects_at_once() {
         hash: "h2".to_owned(),
     };
     let mut desk = Desk::new(night);
-    desk.core.limits.reconfigure(&BTreeMap::from([("lag".parse().unwrap(), signal())]));
+    desk.core
+        .limits
+        .reconfigure(&BTreeMap::from([("lag".parse().unwrap(), signal())]));
     desk.tick();
     desk.append();
     desk.night.human(amended);

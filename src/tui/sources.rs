@@ -277,7 +277,9 @@ fn warnings(journal: &Journal) -> BTreeMap<String, String> {
         let json: serde_json::Value = serde_json::from_str(json).ok()?;
         json.get("warning")?.as_str().map(str::to_owned)
     };
-    seen.into_iter().filter_map(|o| Some((o.key, warning(&o.json)?))).collect()
+    seen.into_iter()
+        .filter_map(|o| Some((o.key, warning(&o.json)?)))
+        .collect()
 }
 
 /// The last lines of a file, cleaned.
