@@ -4,6 +4,8 @@
 // Helpers of tests may fail loudly like tests themselves; not every test uses every helper.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod lag;
+
 use backfill::{
     domain::{
         event::{Event, Payload, Read},
