@@ -1,5 +1,7 @@
 //! What operators' commands do to the work, through the real program: cancel, hold, skip, re-run, resolve, cap,
 //! amend, and what they say and exit with.
+//!
+//! Reason for its length: one test a command, each with its words, its JSON and its exit code.
 
 // Helpers of tests may fail loudly like tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
