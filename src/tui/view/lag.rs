@@ -398,6 +398,8 @@ fn labels(
         ),
         None => ("now ?".to_owned(), Token::Warn),
     };
+    // Padded, so that nothing of a longer label below it is left standing.
+    let text = format!("{text:<0$}", usize::from(columns.saturating_sub(1)));
     canvas.put(x, area.bottom() - 1 - row, end, &text, look.bold(token));
 }
 
