@@ -25,12 +25,29 @@ fn main() {
     let on_disk = median(runs.iter().map(|r| r.0).collect());
     let fsync = fsync_cost(&disk);
     let allowed = parallel + fsync.mul_f64(1.2 * appends as f64);
-    println!("parallel -j2 --joblog, {CHUNKS} x true   {:>8.2} s", parallel.as_secs_f64());
-    println!("backfill run, journal in memory        {:>8.2} s  {}", in_memory.as_secs_f64(), verdict(in_memory <= parallel));
-    println!("one append and fsync                   {:>8.2} ms", fsync.as_secs_f64() * 1000.0);
+    println!(
+        "parallel -j2 --joblog, {CHUNKS} x true   {:>8.2} s",
+        parallel.as_secs_f64()
+    );
+    println!(
+        "backfill run, journal in memory        {:>8.2} s  {}",
+        in_memory.as_secs_f64(),
+        verdict(in_memory <= parallel)
+    );
+    println!(
+        "one append and fsync                   {:>8.2} ms",
+        fsync.as_secs_f64() * 1000.0
+    );
     println!("appends                                {appends:>8}");
-    println!("allowed on disk                        {:>8.2} s", allowed.as_secs_f64());
-    println!("backfill run, journal on disk          {:>8.2} s  {}", on_disk.as_secs_f64(), verdict(on_disk <= allowed));
+    println!(
+        "allowed on disk                        {:>8.2} s",
+        allowed.as_secs_f64()
+    );
+    println!(
+        "backfill run, journal on disk          {:>8.2} s  {}",
+        on_disk.as_secs_f64(),
+        verdict(on_disk <= allowed)
+    );
     for dir in [memory, disk] {
         fs::remove_dir_all(dir).unwrap();
     }
@@ -71,7 +88,8 @@ fn parallel(dir: &Path) -> Duration {
 /// Wall time of a whole run, and how many transactions it appended.
 fn ours(dir: &Path) -> (Duration, u64) {
     fs::create_dir_all(dir).unwrap();
-    let last = chrono::NaiveDate::from_ymd_opt(2020, 1, 1).unwrap() + chrono::Days::new(u64::from(CHUNKS) - 1);
+    let last =
+        chrono::NaiveDate::from_ymd_opt(2020, 1, 1).unwrap() + chrono::Days::new(u64::from(CHUNKS) - 1);
     let config = format!(
         "[executors.here]\nkind = \"local\"\nslots = 2\n\n[backfills.noop]\ntarget = \"t\"\nstart = 2020-01-01\nend = {last}\n\
          granularity = \"day\"\ntimezone = \"UTC\"\nexecutor = \"here\"\ncommand = [\"true\"]\nmax_limit = 2\n\n\
@@ -92,7 +110,10 @@ fn ours(dir: &Path) -> (Duration, u64) {
     let of = |kind: &str| text.lines().filter(|l| l.contains(kind)).count() as u64;
     assert_eq!(of("\"kind\":\"run-ended\""), u64::from(CHUNKS));
     // Every intent is durable before its start; answers and ends may share a transaction with intents.
-    (took, of("\"kind\":\"submission-intended\"") + of("\"kind\":\"submission-accepted\""))
+    (
+        took,
+        of("\"kind\":\"submission-intended\"") + of("\"kind\":\"submission-accepted\""),
+    )
 }
 
 /// The median of appending four kilobytes and making them durable.

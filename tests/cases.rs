@@ -3,6 +3,7 @@
 //! A test names its cases in its doc comment, `/// Case B28.` or `/// Cases B04 and S08 to S12: what holds.`; a file of
 //! tests that is about one case as a whole names it in its header. `cargo test --test cases -- --nocapture` prints the
 //! index.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod project;
 

@@ -217,7 +217,7 @@ async fn an_order_of_an_earlier_epoch_or_of_a_withdrawn_attempt_starts_nothing()
     let SubmitAnswer::NotWanted { why } = answer else {
         panic!("{answer:?}")
     };
-    assert!(why.contains("taken over"));
+    assert!(why.contains("epoch 2 supervises now"), "{why}");
     assert_eq!(machine.probe(&order).await, Probe::NeverRan);
 
     let machine = Machine::new();

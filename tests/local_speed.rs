@@ -18,7 +18,7 @@ async fn one_thousand(runs: u32, slots: usize) {
     let top = std::env::var_os("LOCAL_SPEED_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let dir = tempfile::tempdir_in(top).unwrap();
     let journal = dir.path().join("journal.sqlite");
-    make_journal(&journal, 1);
+    make_journal(&journal);
     let db = open_journal(&journal);
     db.execute_batch("PRAGMA synchronous = FULL").unwrap();
     let (send, mut updates) = unbounded_channel();

@@ -56,6 +56,48 @@ fn p_pauses_at_once_and_a_second_r_does_nothing() {
     session.wait_for("> 2023-01-02 pending");
 }
 
+/// Proof 5 with the real drawing, at both sizes.
+#[rstest]
+#[case(80, 24)]
+#[case(200, 60)]
+fn drawn_for_real_it_pauses_asks_and_says_why(#[case] cols: u16, #[case] rows: u16) {
+    let mut session = Session::screen(cols, rows, &["view"]);
+    session.wait_for("1 CALENDAR");
+    session.wait_for("RUNNING");
+    session.wait_for("2023-01-08");
+    let at = session.keys("p");
+    session.wait_for("paused by minh");
+    assert!(at.elapsed() < Duration::from_secs(1), "{:?}", at.elapsed());
+    session.wait_for("PAUSED");
+    let reason = session.body();
+    session.keys("\x1b");
+    session.wait_other(&reason);
+    session.keys("g2023-01-02\r");
+    session.wait_for("Mon 2023-01-02");
+    session.keys("R");
+    session.wait_for("Re-run 1 days");
+    std::thread::sleep(Duration::from_millis(500));
+    session.keys("R");
+    std::thread::sleep(Duration::from_millis(500));
+    session.wait_for("enter cancels");
+    session.keys("\r");
+    session.wait_without("Re-run 1 days");
+    assert!(
+        session.text().contains("5/365") || session.text().contains("5  1%"),
+        "{}",
+        session.text()
+    );
+    session.keys("jjjjjjjw");
+    session.wait_for("2023-01-09 waits for its turn");
+    session.keys("q");
+    session.resize(cols + 40, rows + 10);
+    session.wait_for("1 CALENDAR");
+    session.resize(cols, rows);
+    session.keys("q");
+    assert_eq!(session.wait_end(), 0);
+    session.assert_restored();
+}
+
 #[test]
 fn keys_typed_ahead_of_a_dialog_do_not_confirm_it() {
     let mut session = Session::screen(80, 24, &[]);
@@ -95,6 +137,25 @@ fn it_is_drawn_anew_at_every_size_also_during_a_dialog() {
     fresh.wait_for("RUNNING  365 chunks");
     session.wait_for("> 2023-01-08 running");
     assert_eq!(without_toast(&session.body()), without_toast(&fresh.body()));
+}
+
+/// A key that arrives in the same moment as a resize is not left lying until the next key.
+#[test]
+fn a_key_in_the_moment_of_a_resize_is_answered_like_any_other() {
+    let mut session = Session::screen(80, 24, &[]);
+    session.wait_for("RUNNING  365 chunks");
+    session.keys("1");
+    for round in 0..150 {
+        let (key, panel) = [("2", "focus Lag"), ("1", "focus Calendar")][round % 2];
+        session.resize(80, 24 + (round % 5) as u16);
+        let at = session.keys(key);
+        session.wait_for(panel);
+        assert!(
+            at.elapsed() < Duration::from_secs(2),
+            "round {round}: {:?}",
+            at.elapsed()
+        );
+    }
 }
 
 /// The second last row holds the newest message.

@@ -13,6 +13,7 @@ use backfill::{
     domain::{
         event::{Actor, Payload, Read},
         spec::Lane,
+        tuning::Tuning,
     },
     tui::{
         action::{ACTIONS, Action, Class, Id},
@@ -25,6 +26,7 @@ use backfill::{
     },
 };
 use clap::{CommandFactory, Parser};
+use project::Token;
 use ratatui::{buffer::Buffer, layout::Rect};
 use std::{collections::BTreeSet, fs};
 
@@ -66,6 +68,7 @@ fn the_tables_of_keys_and_commands_are_those_of_the_program() {
     part("README.md", "keys", &keys_that_matter());
     part("README.md", "commands", &commands());
     part("docs/keys.md", "all keys", &all_keys());
+    part("docs/tuning.md", "tuning", &tuning());
 }
 
 /// What a newcomer needs beside the keys that change something.
@@ -235,6 +238,75 @@ fn rows(command: &clap::Command, name: &str, table: &mut String) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let line = line.replace('|', "\\|");
     *table += &format!("| `{line}` | {about} |\n");
+}
+
+/// The fields of the table with their comments, and their defaults as the program has them.
+fn tuning() -> String {
+    let source = read("src/domain/tuning.rs");
+    let fields = source.split("pub struct Tuning {").nth(1).unwrap();
+    let fields = fields.split("\n}").next().unwrap();
+    let values = format!("{:#?}", Tuning::default());
+    let mut table = String::from("| key | default | |\n| --- | --- | --- |\n");
+    let mut about = Vec::new();
+    for line in fields.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("///") {
+            about.push(text.trim());
+        } else if let Some(name) = line.strip_prefix("pub ").and_then(|l| l.split(':').next()) {
+            let value = values
+                .lines()
+                .find_map(|l| l.trim().strip_prefix(name)?.strip_prefix(": "));
+            let value = value
+                .unwrap_or_else(|| panic!("{name} in {values}"))
+                .trim_end_matches(',');
+            table += &format!(
+                "| `{}` | {value} | {} |\n",
+                name.replace('_', "-"),
+                about.join(" ")
+            );
+            about.clear();
+        }
+    }
+    table
+}
+
+/// The example has every key that the program reads; those of `[tuning]` are in their own document.
+#[test]
+fn the_example_configuration_leaves_no_key_out() {
+    let example = read("config.toml.example");
+    let words: BTreeSet<&str> = example
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
+        .collect();
+    let mut keys = BTreeSet::new();
+    for source in project::rust(&["src/config"]) {
+        let code = project::without_tests(&project::tokens(&source.text)).0;
+        for (at, token) in code.iter().enumerate() {
+            // `const KEYS: [..] = [..];` and `only(report, &[..]);` are where keys are listed.
+            let from = match &code[at + 1..] {
+                rest if token.is_word("only") => rest,
+                [Token::Sign(':'), rest @ ..] if token.is_word("KEYS") || token.is_word("SECTIONS") => {
+                    let equals = rest.iter().position(|t| *t == Token::Sign('='));
+                    &rest[equals.unwrap_or(rest.len())..]
+                }
+                _ => continue,
+            };
+            let texts = from.iter().take_while(|t| **t != Token::Sign(';'));
+            keys.extend(texts.filter_map(|t| match t {
+                Token::Text(text) if text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') => {
+                    Some(text.clone())
+                }
+                _ => None,
+            }));
+        }
+    }
+    assert!(
+        keys.contains("on_failure") && keys.contains("age_query") && keys.contains("journal"),
+        "{keys:?}"
+    );
+    let missing: Vec<&String> = keys.iter().filter(|k| !words.contains(k.as_str())).collect();
+    assert!(
+        missing.is_empty(),
+        "config.toml.example says nothing of {missing:?}, of {keys:?}"
+    );
 }
 
 #[test]

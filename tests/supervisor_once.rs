@@ -104,7 +104,11 @@ fn a_supervisor_that_dies_after_an_answer_was_stored_does_not_send_again() {
 
 /// A shim dies at the place, and another one while the supervisor dies too.
 fn killed_shims(place: &str) {
-    let workspace = Setup::new(16, 3).open();
+    // One chunk may be hit by both deaths: a second kill is tried again only on a further step of the ladder.
+    let workspace = Setup::new(16, 3)
+        .order_more("profiles = [\"default\", \"large\"]\n")
+        .more("[profiles.large]\ndeadline = \"5m\"\n")
+        .open();
     let permission = workspace.path("may-die");
     let start = || {
         workspace.run_with("orders", |c| {

@@ -21,7 +21,9 @@ fn started(workspace: &Workspace) -> BTreeSet<String> {
 }
 
 fn listed(answer: &serde_json::Value) -> BTreeSet<String> {
-    let list = answer["in_flight"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let list = answer["in_flight"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"));
     list.iter().map(|v| v.as_str().unwrap().to_owned()).collect()
 }
 
@@ -73,7 +75,10 @@ fn resume_finishes_the_rest_and_what_ran_meanwhile_went_on() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    let expected = format!("paused; 3 starts were already under way: {}\n", running.join(", "));
+    let expected = format!(
+        "paused; 3 starts were already under way: {}\n",
+        running.join(", ")
+    );
     assert_eq!(said, expected);
     fs::remove_file(workspace.path("hold")).unwrap();
     workspace.wait("their end", || {
@@ -86,8 +91,14 @@ fn resume_finishes_the_rest_and_what_ran_meanwhile_went_on() {
     assert_eq!((code, status["state"].as_str()), (3, Some("paused")));
     assert_eq!(status["paused_by"], "minh");
     assert_eq!(status["why"], "paused by minh: incident 4711");
-    let why = workspace.call(&["why", "orders", "2023-02-09", "--json"]).ok().json();
-    assert_eq!((&why["reason"], &why["state"]), (&"paused".into(), &"pending".into()));
+    let why = workspace
+        .call(&["why", "orders", "2023-02-09", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&why["reason"], &why["state"]),
+        (&"paused".into(), &"pending".into())
+    );
 
     assert_eq!(workspace.call(&["resume", "orders"]).ok().out, "resumed\n");
     assert_eq!(run.end(), 0, "{}", workspace.told());
@@ -131,7 +142,12 @@ fn killed_then_paused(place: &str) {
             (workspace.in_state("orders", ChunkState::Submitting) == 0).then_some(())
         });
         std::thread::sleep(ms(300));
-        assert_eq!(started(&workspace), before, "restart {restart}: {}", workspace.told());
+        assert_eq!(
+            started(&workspace),
+            before,
+            "restart {restart}: {}",
+            workspace.told()
+        );
         let (code, status) = workspace.status("orders");
         assert_eq!((code, status["state"].as_str()), (3, Some("paused")));
         run.kill();
@@ -168,8 +184,13 @@ fn a_pause_for_a_time_ends_by_itself_also_while_nobody_supervises() {
     assert!(said.out.starts_with("paused; "), "{said:?}");
     std::thread::sleep(ms(300));
     let paused = workspace.started().len();
-    assert!(printed.elapsed() < ms(900) || paused == 0, "the machine is too slow for this test");
-    workspace.wait("its own end", || (workspace.started().len() > paused).then_some(()));
+    assert!(
+        printed.elapsed() < ms(900) || paused == 0,
+        "the machine is too slow for this test"
+    );
+    workspace.wait("its own end", || {
+        (workspace.started().len() > paused).then_some(())
+    });
     assert!(printed.elapsed() >= ms(700), "not before its time");
     let by = |wanted: &str| {
         let resumed = |e: &backfill::domain::event::Event| {
@@ -201,7 +222,9 @@ fn a_pause_that_the_supervisor_has_not_confirmed_is_not_called_paused() {
     assert_eq!(said["message"], "recorded; not yet confirmed by the supervisor");
     assert_eq!((&said["confirmed"], said.get("in_flight")), (&false.into(), None));
     run.signal("CONT");
-    workspace.wait("the confirmation", || workspace.backfill("orders")?.pause?.applied);
+    workspace.wait("the confirmation", || {
+        workspace.backfill("orders")?.pause?.applied
+    });
 }
 
 /// Whoever paused must not read *paused* when somebody else resumed before the supervisor confirmed.

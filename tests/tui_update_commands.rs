@@ -88,6 +88,22 @@ fn a_confirmed_pause_tells_what_was_under_way() {
 }
 
 #[test]
+fn a_receipt_that_comes_after_the_confirmation_does_not_hide_it() {
+    let mut desk = Desk::new();
+    let effects = desk.keys("p esc");
+    let id = desk.id.clone();
+    let seq = desk
+        .memory
+        .happen(true, Some(&id), Payload::Paused { until: None }, None);
+    let in_flight = Vec::new();
+    desk.memory
+        .happen(false, Some(&id), Payload::PauseApplied { in_flight }, None);
+    desk.refresh();
+    desk.answer(op(&effects), Answer::Accepted { seq });
+    assert_eq!(desk.said(), "paused: nothing starts from here on");
+}
+
+#[test]
 fn when_paused_p_opens_the_resume_dialog_and_never_toggles() {
     let mut desk = Desk::new();
     desk.happens(Payload::Paused { until: None });

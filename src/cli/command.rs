@@ -2,7 +2,7 @@
 
 use super::{
     args::{Consent, Days, Reason, ThrottleTo, VerdictArg},
-    context::{Context, Done, Exit, find, line},
+    context::{Context, Done, Exit, Try, find, line},
 };
 use crate::{
     config,
@@ -10,6 +10,7 @@ use crate::{
         event::{Force, Payload, Read},
         human,
         ids::{AttemptId, BackfillId},
+        spec::Spec,
         state::State,
     },
     plan::{
@@ -200,8 +201,11 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
         }
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
+            let state = ctx.state()?;
+            let most = find(&state, &ctx.config, name)?.spec.max_limit;
             let said = format!(
-                "forced to {n} for {}; never while a signal is past hard or blind",
+                "forced to {} for {}; never while a signal is past hard or blind",
+                n.min(most),
                 human::duration(duration)
             );
             simple(
@@ -365,38 +369,47 @@ fn append_same_plan(
     shown: &Preview,
     reason: Option<String>,
 ) -> Result<u64, Exit> {
-    for _ in 0..100 {
-        let state = ctx.state()?;
+    ctx.on_newest(|ctx, state| {
         let Some(backfill) = state.backfills.get(id) else {
-            return Err(Exit::usage("the backfill is gone"));
+            return Try::No(Exit::usage("the backfill is gone"));
         };
         let now = preview::make(backfill, ask, Utc::now());
         if now.digest != shown.digest {
             let lines = consent::differences(shown, &now).join("\n  ");
-            return Err(Exit::usage(format!(
+            return Try::No(Exit::usage(format!(
                 "the plan changed meanwhile, nothing was done:\n  {lines}\nask again"
             )));
         }
-        let payloads = consent::payloads(&state, Some(id), ask, &now, Utc::now()).map_err(Exit::usage)?;
-        let events: Vec<_> = payloads
-            .into_iter()
-            .map(|p| ctx.event(Some(id), p, reason.clone()))
-            .collect();
-        match ctx.journal.append(Some(state.head), None, &events) {
-            Ok(seqs) => {
-                let seq = seqs.first().copied().unwrap_or_default();
-                return match ctx.state()?.refusal(seq) {
-                    Some(why) => Err(Exit::usage(format!("refused: {why}"))),
-                    None => Ok(seq),
-                };
-            }
-            Err(crate::journal::AppendError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
+        match consent::payloads(state, Some(id), ask, &now, Utc::now()) {
+            Ok(payloads) => append(ctx, state, id, payloads, reason.as_ref()),
+            Err(why) => Try::No(Exit::usage(why)),
         }
+    })
+}
+
+/// Appends with the head of `state`; gives the seq of the first event, if the fold accepted it.
+fn append(
+    ctx: &mut Context,
+    state: &State,
+    id: &BackfillId,
+    payloads: Vec<Payload>,
+    reason: Option<&String>,
+) -> Try<u64> {
+    let events: Vec<_> = payloads
+        .into_iter()
+        .map(|p| ctx.event(Some(id), p, reason.cloned()))
+        .collect();
+    let seq = match ctx.journal.append(Some(state.head), None, &events) {
+        Ok(seqs) => seqs.first().copied().unwrap_or_default(),
+        Err(error) => return error.into(),
+    };
+    match ctx.state() {
+        Ok(after) => match after.refusal(seq) {
+            Some(why) => Try::No(Exit::usage(format!("refused: {why}"))),
+            None => Try::Done(seq),
+        },
+        Err(exit) => Try::No(exit),
     }
-    Err(Exit::usage(
-        "the journal changes too fast; nothing was done, try again",
-    ))
 }
 
 /// Shows the plan and asks, unless told not to.
@@ -521,21 +534,16 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     if drift.is_empty() {
         return line("the configuration and the started backfill agree; nothing to amend");
     }
-    let hash = config::spec_hash(&configured.spec);
-    let payload = Payload::Amended {
-        spec: Box::new(configured.spec.clone()),
-        hash,
-    };
+    let spec = configured.spec.clone();
     let mut preview = preview::make(backfill, &Ask::Resume, Utc::now());
     preview.title = format!("Amend {name}: {}", human::counted(drift.len() as u64, "change"));
-    preview.facts = drift.into_iter().map(|d| ("change", d)).collect();
+    preview.facts = drift.iter().map(|d| ("change", d.clone())).collect();
     preview.same_as = format!("backfill amend {name}");
-    let (id, head) = (backfill.id.clone(), state.head);
+    let id = backfill.id.clone();
     if !consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
-    let event = ctx.event(Some(&id), payload, consent.reason);
-    let (seq, _) = ctx.send(Some(head), event)?;
+    let seq = append_same_drift(ctx, &id, &spec, &drift, consent.reason)?;
     let message = format!("{name} amended{}", nobody(ctx));
     let supervised = ctx.supervised();
     let told = Recorded {
@@ -548,4 +556,31 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
         message,
     };
     ctx.print(&told, || told.message.clone())
+}
+
+/// Appends the changed order if it still means the changes that were shown.
+fn append_same_drift(
+    ctx: &mut Context,
+    id: &BackfillId,
+    spec: &Spec,
+    shown: &[String],
+    reason: Option<String>,
+) -> Result<u64, Exit> {
+    ctx.on_newest(|ctx, state| {
+        let now = state
+            .backfills
+            .get(id)
+            .map_or_else(Vec::new, |b| config::drift(&b.spec, spec));
+        if now != shown {
+            let lines = now.join("\n  ");
+            return Try::No(Exit::usage(format!(
+                "the order changed meanwhile, nothing was done; now it would be:\n  {lines}\nask again"
+            )));
+        }
+        let amended = Payload::Amended {
+            spec: Box::new(spec.clone()),
+            hash: config::spec_hash(spec),
+        };
+        append(ctx, state, id, vec![amended], reason.as_ref())
+    })
 }

@@ -8,13 +8,17 @@ use crate::{
         ids::BackfillId,
         state::{Backfill, State},
     },
-    journal::{Journal, Options},
+    journal::{AppendError, Journal, Options},
     plan::decide::Surroundings,
     supervisor::glance,
 };
 use chrono::Utc;
 use serde::Serialize;
-use std::{fmt, io::Write};
+use std::{
+    fmt,
+    io::Write,
+    time::{Duration, Instant},
+};
 
 /// How a command ended without success, with its exit code.
 #[derive(Debug)]
@@ -64,6 +68,54 @@ pub struct Context {
     pub json: bool,
 }
 
+/// What came of trying to append with a head.
+pub enum Try<T> {
+    /// It was appended, or there was nothing to append.
+    Done(T),
+    /// Others appended first.
+    Overtaken,
+    /// It cannot be done.
+    No(Exit),
+}
+
+impl<T> From<AppendError> for Try<T> {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Conflict { .. } => Self::Overtaken,
+            error => Self::No(error.into()),
+        }
+    }
+}
+
+/// How long others may be first.
+const OVERTAKEN: Duration = Duration::from_secs(10);
+
+/// See [`Context::on_newest`]; for whoever has a journal and no context.
+///
+/// # Errors
+/// What `attempt` says, or others were first for ten seconds.
+pub fn on_newest<C, T>(
+    with: &mut C,
+    mut state: State,
+    journal: impl Fn(&C) -> &Journal,
+    mut attempt: impl FnMut(&mut C, &State) -> Try<T>,
+) -> Result<T, Exit> {
+    let began = Instant::now();
+    while began.elapsed() < OVERTAKEN {
+        match attempt(with, &state) {
+            Try::Done(done) => return Ok(done),
+            Try::No(exit) => return Err(exit),
+            Try::Overtaken => {}
+        }
+        for event in journal(with).read_after(state.head, usize::MAX)? {
+            state.apply(&event);
+        }
+    }
+    Err(Exit::usage(
+        "the journal changes too fast; nothing was done, try again",
+    ))
+}
+
 /// The configuration that the options name.
 ///
 /// # Errors
@@ -96,7 +148,13 @@ impl Context {
         let options = Options {
             group: config.journal.group.clone(),
         };
-        let journal = Journal::open(&config.journal.path, options)?;
+        let path = &config.journal.path;
+        // Whoever may only look makes no journal either, and needs no right to write to it.
+        let journal = if global.read_only {
+            Journal::open_read_only(path, options)?
+        } else {
+            Journal::open(path, options)?
+        };
         Ok(Self {
             config,
             journal,
@@ -111,6 +169,16 @@ impl Context {
     /// The journal cannot be read.
     pub fn state(&self) -> Result<State, Exit> {
         Ok(self.journal.load_state()?)
+    }
+
+    /// Tries `attempt` with the state now, and again with a newer one as long as others append first. Only what is
+    /// new is read each time, so that a supervisor that appends all the time cannot starve a command.
+    ///
+    /// # Errors
+    /// What `attempt` says, or others were first for ten seconds.
+    pub fn on_newest<T>(&mut self, attempt: impl FnMut(&mut Self, &State) -> Try<T>) -> Result<T, Exit> {
+        let state = self.state()?;
+        on_newest(self, state, |ctx| &ctx.journal, attempt)
     }
 
     /// What is known beside the state.

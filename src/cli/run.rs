@@ -2,18 +2,19 @@
 
 use super::{
     args::Global,
-    context::{self, Done, Exit, line},
+    context::{self, Done, Exit, Try, line, on_newest},
     progress::Progress,
 };
 use crate::{
     config::{self, BackfillConfig, Config},
     domain::{
         event::{Actor, NewEvent, Payload},
+        human,
         ids::{BackfillId, Name},
         state::{Backfill, BackfillState, ChunkState, State},
     },
     host::boot_now,
-    journal::{AcquireError, AppendError, Journal, Lease, Options},
+    journal::{AcquireError, Journal, Lease, Options},
     supervisor::{
         core::Input,
         glance,
@@ -46,6 +47,8 @@ pub struct How {
     pub while_pid: Option<i32>,
     /// A new order although the last one of this name has ended.
     pub again: bool,
+    /// Consent to that.
+    pub yes: bool,
 }
 
 /// Runs the command.
@@ -175,7 +178,13 @@ fn until_ended(
         let mut journal = Journal::open(&config.journal.path, options())?;
         match journal.acquire(boot_now(), &config.tuning) {
             Ok(lease) => {
-                let started = ensure_started(&mut journal, config, name, actor, how.again && id.is_none());
+                let started = ensure_started(
+                    &mut journal,
+                    config,
+                    name,
+                    actor,
+                    if id.is_none() { how } else { How::default() },
+                );
                 let known = match started {
                     Ok(known) => known,
                     Err(exit) => {
@@ -205,7 +214,7 @@ fn until_ended(
                 }
                 let known = match &id {
                     Some(known) => known.clone(),
-                    None => ensure_started(&mut journal, config, name, actor, how.again)?,
+                    None => ensure_started(&mut journal, config, name, actor, how)?,
                 };
                 if id.is_none() {
                     progress.say(&format!(
@@ -387,43 +396,69 @@ fn ensure_started(
     config: &Config,
     name: &Name,
     actor: &Actor,
-    again: bool,
+    how: How,
 ) -> Result<BackfillId, Exit> {
-    for _ in 0..100 {
-        let state = journal.load_state()?;
-        let newest = state.by_name(name.as_str());
-        if let Some(backfill) = newest
-            && !(again && backfill.state().is_final())
-        {
-            return goes_on(backfill);
-        }
-        let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
-        if let Some(other) = overlapping(&state, configured) {
-            return Err(Exit::usage(format!(
-                "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
-                other.id, other.spec.target
-            )));
-        }
-        let id = BackfillId::new(name, rand::random());
-        let hash = config::spec_hash(&configured.spec);
-        let payload = Payload::Started {
-            spec: Box::new(configured.spec.clone()),
-            hash,
-        };
-        let event = NewEvent {
-            at: Utc::now(),
-            actor: actor.clone(),
-            reason: None,
-            backfill: Some(id.clone()),
-            payload,
-        };
-        match journal.append(Some(state.head), None, &[event]) {
-            Ok(_) => return Ok(id),
-            Err(AppendError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+    let state = journal.load_state()?;
+    on_newest(
+        journal,
+        state,
+        |j| j,
+        |journal, state| {
+            let newest = state.by_name(name.as_str());
+            if let Some(backfill) = newest
+                && !(how.again && backfill.state().is_final())
+            {
+                return match goes_on(backfill) {
+                    Ok(id) => Try::Done(id),
+                    Err(exit) => Try::No(exit),
+                };
+            }
+            if let (Some(ended), false) = (newest, how.yes) {
+                return Try::No(Exit::usage(format!(
+                    "a new order of {name} rewrites {} of {}, {} .. {}: add --yes",
+                    human::counted(ended.chunks.len() as u64, "partition"),
+                    ended.spec.target,
+                    ended.spec.start,
+                    ended.spec.end
+                )));
+            }
+            let id = BackfillId::new(name, rand::random());
+            match started(state, config, name, actor, &id) {
+                Ok(event) => match journal.append(Some(state.head), None, &[event]) {
+                    Ok(_) => Try::Done(id),
+                    Err(error) => error.into(),
+                },
+                Err(exit) => Try::No(exit),
+            }
+        },
+    )
+}
+
+/// The event of a new order.
+fn started(
+    state: &State,
+    config: &Config,
+    name: &Name,
+    actor: &Actor,
+    id: &BackfillId,
+) -> Result<NewEvent, Exit> {
+    let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
+    if let Some(other) = overlapping(state, configured) {
+        return Err(Exit::usage(format!(
+            "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
+            other.id, other.spec.target
+        )));
     }
-    Err(Exit::usage("the journal changes too fast; try again"))
+    Ok(NewEvent {
+        at: Utc::now(),
+        actor: actor.clone(),
+        reason: None,
+        backfill: Some(id.clone()),
+        payload: Payload::Started {
+            spec: Box::new(configured.spec.clone()),
+            hash: config::spec_hash(&configured.spec),
+        },
+    })
 }
 
 /// A backfill that exists: unfinished ones go on, finished ones are left alone.

@@ -7,11 +7,12 @@ use crate::{
         Time,
         event::Rule,
         human,
-        ids::Name,
+        ids::{AttemptId, Name},
         state::{Backfill, BackfillState, ChunkState, State},
     },
     plan::{
         decide::{self, Stop, Surroundings},
+        throttle::authority::Binding,
         why,
     },
     supervisor::glance,
@@ -44,6 +45,8 @@ struct One {
     chunks: usize,
     counts: BTreeMap<&'static str, u32>,
     attempts: usize,
+    /// Attempts that have not ended.
+    under_way: Vec<AttemptId>,
     needs_you: u32,
     paused_by: Option<String>,
     signals: BTreeMap<String, Signal>,
@@ -160,7 +163,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         throttle: throttle(state, backfill),
         why: reason
             .as_ref()
-            .map_or_else(|| backfill.limit.why.clone(), |r| r.text.clone()),
+            .map_or_else(|| limit_why(backfill, allowed.by), |r| r.text.clone()),
         reason,
         limit: allowed.limit,
         limit_by: allowed.by.word(),
@@ -169,6 +172,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         chunks: backfill.chunks.len(),
         counts,
         attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
+        under_way: backfill.open_attempts(),
         needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
             .map(|s| backfill.count(s))
             .iter()
@@ -183,6 +187,22 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         end: spec.end.to_string(),
         timezone: spec.timezone.to_string(),
         drift: configured.map_or_else(Vec::new, |c| crate::config::drift(spec, &c.spec)),
+    }
+}
+
+/// Why the limit is what it is: the human's doing where a human binds, else the throttle's sentence.
+fn limit_why(backfill: &Backfill, by: Binding) -> String {
+    match (by, &backfill.cap, &backfill.force) {
+        (Binding::Cap, Some((cap, mark)), _) => format!("capped at {cap} by {}", mark.by.name),
+        (Binding::Force, _, Some((force, mark))) => {
+            format!(
+                "forced to {} by {} until {} UTC",
+                force.limit,
+                mark.by.name,
+                force.until.format("%H:%M:%S")
+            )
+        }
+        _ => backfill.limit.why.clone(),
     }
 }
 
@@ -296,7 +316,7 @@ pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
             .filter(|e| e.backfill.is_none() || e.backfill.as_ref() == Some(&id));
         match last {
             None => mine
-                .map(|e| show(ctx.json, &e))
+                .map(|e| show(ctx.json, &state, &e))
                 .try_for_each(|text| line(&text))?,
             Some(n) => {
                 shown.extend(mine);
@@ -307,14 +327,16 @@ pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
     }
     shown
         .iter()
-        .map(|e| show(ctx.json, e))
+        .map(|e| show(ctx.json, &state, e))
         .try_for_each(|text| line(&text))
 }
 
-fn show(json: bool, event: &crate::domain::event::Event) -> String {
-    if json {
-        super::tell::json(event)
-    } else {
-        super::tell::plain(event)
+/// A command that the fold refused says so: it changed nothing.
+fn show(json: bool, state: &State, event: &crate::domain::event::Event) -> String {
+    let refused = state.refusal(event.seq);
+    match (json, refused) {
+        (true, refused) => super::tell::json_with(event, refused),
+        (false, Some(why)) => format!("{}  REFUSED: {why}", super::tell::plain(event)),
+        (false, None) => super::tell::plain(event),
     }
 }

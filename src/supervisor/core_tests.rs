@@ -7,8 +7,9 @@ use super::{
     limits::Limits,
 };
 use crate::{
+    config::{PrometheusConfig, SignalConfig, SourceConfig, Unit},
     domain::{
-        event::{NewEvent, Payload},
+        event::{NewEvent, Payload, Rule},
         ids::AttemptId,
         state::{ChunkState, State},
         tuning::Tuning,
@@ -234,4 +235,51 @@ fn a_resent_intent_is_not_withdrawn_while_others_are_still_looked_at() {
     assert_eq!(submits(&desk.append()), [&first]);
     desk.tick();
     assert_eq!(desk.state_of(0), ChunkState::Submitting);
+}
+
+fn signal() -> SignalConfig {
+    SignalConfig {
+        source: SourceConfig::Prometheus(PrometheusConfig {
+            url: "http://127.0.0.1:1".to_owned(),
+            query: "lag".to_owned(),
+            age_query: None,
+            auth: None,
+            headers: BTreeMap::new(),
+            plain_headers: BTreeMap::new(),
+            ca_file: None,
+            deadline: std::time::Duration::from_secs(1),
+        }),
+        unit: Unit::Messages,
+        low: 5.0,
+        soft: 10.0,
+        hard: 20.0,
+        critical: 40.0,
+        interval: std::time::Duration::from_secs(1),
+        protects: true,
+    }
+}
+
+/// A signal that an order gets while it runs protects it from then on: nothing starts before its first samples.
+#[test]
+fn a_signal_that_is_amended_in_protects_at_once() {
+    let night = Night::new(3);
+    let mut spec = night.backfill().spec.clone();
+    spec.signals = vec!["lag".parse().unwrap()];
+    let amended = Payload::Amended {
+        spec: Box::new(spec),
+        hash: "h2".to_owned(),
+    };
+    let mut desk = Desk::new(night);
+    desk.core
+        .limits
+        .reconfigure(&BTreeMap::from([("lag".parse().unwrap(), signal())]));
+    desk.tick();
+    desk.append();
+    desk.night.human(amended);
+    desk.seen = desk.night.state.clone();
+    desk.tick();
+    desk.decide();
+    assert!(submits(&desk.append()).is_empty());
+    let limit = &desk.seen.by_name("orders").unwrap().limit;
+    assert_eq!((limit.value, limit.rule), (0, Rule::Start), "{}", limit.why);
 }

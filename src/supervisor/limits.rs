@@ -4,7 +4,7 @@ use crate::{
     config::SignalConfig,
     domain::{
         Time,
-        event::{NewEvent, Payload},
+        event::{Actor, LimitChange, NewEvent, Payload, Rule},
         ids::{BackfillId, Name},
         state::{Backfill, ChunkState, State},
         tuning::Tuning,
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     time::Duration,
 };
 
@@ -35,6 +35,8 @@ pub struct Limits {
     usual: BTreeMap<Name, UsualAge>,
     intervals: BTreeMap<Name, Duration>,
     throttles: BTreeMap<BackfillId, Throttle>,
+    /// The signals that each throttle was last given.
+    covered: BTreeMap<BackfillId, Vec<Name>>,
     medians: BTreeMap<BackfillId, (Option<Duration>, crate::host::BootInstant)>,
     boot: String,
     ticked: Option<crate::host::BootInstant>,
@@ -66,6 +68,7 @@ impl Limits {
             usual: BTreeMap::new(),
             intervals: BTreeMap::new(),
             throttles: BTreeMap::new(),
+            covered: BTreeMap::new(),
             medians: BTreeMap::new(),
             boot: boot_id(),
             ticked: None,
@@ -81,7 +84,7 @@ impl Limits {
             let saved = minute.unwrap_or_else(|| backfill.limit.checkpoint.clone());
             let levels = limits.levels_of(backfill);
             match Throttle::restore(&saved, levels, &limits.boot, now_at(backfill.limit.at)) {
-                Ok(throttle) => drop(limits.throttles.insert(backfill.id.clone(), throttle)),
+                Ok(throttle) => limits.keep(backfill, throttle),
                 Err(error) => tracing::debug!(%error, backfill = %backfill.id, "its throttle begins anew"),
             }
         }
@@ -116,7 +119,11 @@ impl Limits {
             return Vec::new();
         };
         let warning = skew_warning(reading);
-        self.judged.push(Judged { signal: signal.clone(), sample: valid.clone(), warning });
+        self.judged.push(Judged {
+            signal: signal.clone(),
+            sample: valid.clone(),
+            warning,
+        });
         let input = match valid {
             Ok((value, age)) => Input::Sample {
                 signal: signal.clone(),
@@ -165,14 +172,14 @@ impl Limits {
     /// Time passes: blind times, holds and latches become due.
     pub fn tick(&mut self, state: &State, around: &Surroundings, now: Time) -> Vec<NewEvent> {
         let boot = boot_now();
+        let mut events = self.follow_orders(state, around, now);
         let configured = std::mem::take(&mut self.reconfigured);
         if !configured && self.ticked.is_some_and(|t| boot.since(t) < TICK) {
-            return Vec::new();
+            return events;
         }
         self.ticked = Some(boot);
         self.throttles
             .retain(|id, _| state.backfills.get(id).is_some_and(is_live));
-        let mut events = Vec::new();
         for backfill in state
             .backfills
             .values()
@@ -189,6 +196,42 @@ impl Limits {
             collect(state, backfill, outcomes, now, &mut events);
         }
         events
+    }
+
+    /// Orders change while they run, and ended ones are opened again: from then on the journal's limit must be that
+    /// of the throttle which watches now.
+    fn follow_orders(&mut self, state: &State, around: &Surroundings, now: Time) -> Vec<NewEvent> {
+        let mut events = Vec::new();
+        for backfill in state.backfills.values().filter(|b| is_live(b)) {
+            let signals = &backfill.spec.signals;
+            if signals.is_empty() {
+                let max = backfill.spec.max_limit;
+                let why = || format!("no signal protects this backfill, so the limit is max_limit {max}");
+                events.extend(moved(backfill, max, why, String::new(), now));
+                continue;
+            }
+            let watched = self.throttles.contains_key(&backfill.id);
+            let levels = self.levels_of(backfill);
+            if !watched {
+                let throttle = self.throttle(backfill, now);
+                let (limit, saved) = (throttle.limit(), throttle.checkpoint());
+                let why = || format!("waits for two valid samples of {}", words(signals));
+                events.extend(moved(backfill, limit, why, saved, now));
+            } else if self.covered.get(&backfill.id) != Some(signals) {
+                let load = self.load(state, backfill, around);
+                let throttle = self.throttle(backfill, now);
+                let outcomes = throttle.configure(levels, &load, now_at(now), &around.tuning);
+                self.covered.insert(backfill.id.clone(), signals.clone());
+                collect(state, backfill, outcomes, now, &mut events);
+            }
+        }
+        events
+    }
+
+    fn keep(&mut self, backfill: &Backfill, throttle: Throttle) {
+        self.throttles.insert(backfill.id.clone(), throttle);
+        self.covered
+            .insert(backfill.id.clone(), backfill.spec.signals.clone());
     }
 
     /// A human acknowledged the latch of a backfill.
@@ -222,12 +265,19 @@ impl Limits {
         self.throttles.get(id).map(Throttle::checkpoint)
     }
 
+    /// The throttle of a backfill: as its last limit event has it, else a new one.
     fn throttle(&mut self, backfill: &Backfill, now: Time) -> &mut Throttle {
         let levels = self.levels_of(backfill);
-        let boot = self.boot.clone();
-        self.throttles
-            .entry(backfill.id.clone())
-            .or_insert_with(|| Throttle::new(levels, backfill.spec.max_limit, &boot, now_at(now)))
+        match self.throttles.entry(backfill.id.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let (spec, now) = (&backfill.spec, now_at(now));
+                self.covered.insert(backfill.id.clone(), spec.signals.clone());
+                let saved = Throttle::restore(&backfill.limit.checkpoint, levels.clone(), &self.boot, now);
+                let new = |_| Throttle::new(levels, spec.max_limit, &self.boot, now);
+                place.insert(saved.unwrap_or_else(new))
+            }
+        }
     }
 
     fn load(&mut self, state: &State, backfill: &Backfill, around: &Surroundings) -> Load {
@@ -252,6 +302,38 @@ impl Limits {
             }
         }
     }
+}
+
+/// The event that brings the journal's limit to what it is, if it is not that already.
+fn moved(
+    backfill: &Backfill,
+    to: u32,
+    why: impl FnOnce() -> String,
+    checkpoint: String,
+    now: Time,
+) -> Option<NewEvent> {
+    let from = backfill.limit.value;
+    (from != to).then(|| NewEvent {
+        at: now,
+        actor: Actor::supervisor(),
+        reason: None,
+        backfill: Some(backfill.id.clone()),
+        payload: Payload::LimitChanged {
+            change: LimitChange {
+                from,
+                to,
+                rule: Rule::Start,
+                signal: backfill.spec.signals.first().cloned(),
+                why: format!("limit {from} to {to}: {}", why()),
+                checkpoint,
+            },
+        },
+    })
+}
+
+fn words(signals: &[Name]) -> String {
+    let names: Vec<&str> = signals.iter().map(Name::as_str).collect();
+    names.join(", ")
 }
 
 fn is_live(backfill: &Backfill) -> bool {

@@ -112,7 +112,8 @@ impl Record {
     pub fn warning(&mut self, judged: &Judged, at: Time) {
         let known = self.warnings.get(&judged.signal);
         if known != Some(&judged.warning) && (known.is_some() || judged.warning.is_some()) {
-            self.warnings.insert(judged.signal.clone(), judged.warning.clone());
+            self.warnings
+                .insert(judged.signal.clone(), judged.warning.clone());
             self.send(Note::warning(judged, at));
         }
     }

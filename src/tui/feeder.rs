@@ -41,6 +41,9 @@ pub struct News {
     pub executors: Option<BTreeMap<Name, ExecutorView>>,
     /// Who supervises.
     pub lease: Option<LeaseView>,
+    /// How old the last renewal is, where who supervises has not changed. Like [`News::as_of`] it passes with time
+    /// and is no news by itself.
+    pub lease_age: Option<Duration>,
     /// Limit and running weight of the watched backfill.
     pub limits: Option<VecDeque<(Time, u32, u32)>>,
     /// When the journal was last read successfully.
@@ -83,7 +86,11 @@ impl News {
         self.events.drain(..excess);
         take(&mut self.signals, newer.signals);
         take(&mut self.executors, newer.executors);
+        if newer.lease.is_some() {
+            self.lease_age = None;
+        }
         take(&mut self.lease, newer.lease);
+        take(&mut self.lease_age, newer.lease_age);
         take(&mut self.limits, newer.limits);
         take(&mut self.as_of, newer.as_of);
         take(&mut self.problem, newer.problem);
@@ -108,6 +115,9 @@ impl News {
         }
         if let Some(lease) = self.lease {
             feed.lease = lease;
+        }
+        if let (LeaseView::Held { age, .. }, Some(newer)) = (&mut feed.lease, self.lease_age) {
+            *age = newer;
         }
         if let Some(limits) = self.limits {
             feed.limits = limits;
@@ -154,6 +164,19 @@ impl News {
         }
         keep(&mut self.signals, &feed.signals);
         keep(&mut self.executors, &feed.executors);
+        if let (
+            Some(LeaseView::Held {
+                holder: now,
+                epoch: e,
+                age,
+            }),
+            LeaseView::Held { holder, epoch, .. },
+        ) = (&self.lease, &feed.lease)
+            && (now, e) == (holder, epoch)
+        {
+            self.lease_age = Some(*age);
+            self.lease = None;
+        }
         keep(&mut self.lease, &feed.lease);
         keep(&mut self.limits, &feed.limits);
         keep(&mut self.problem, &feed.problem);

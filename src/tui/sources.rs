@@ -134,12 +134,8 @@ impl Opened {
             lease: Some(lease),
             limits: Some(self.limits(watch, now)),
             as_of: Some(now),
-            problem: Some(
-                state
-                    .config_error
-                    .clone()
-                    .map(|e| format!("configuration not taken over: {e}")),
-            ),
+            // A rejected configuration is an event and a line of `status`; the journal itself can be read.
+            problem: Some(None),
             log: Some(
                 watch
                     .log
@@ -148,6 +144,7 @@ impl Opened {
             ),
             config: Some(Ok(self.config.path.display().to_string())),
             state: Some(state),
+            ..News::default()
         })
     }
 
@@ -276,7 +273,9 @@ fn warnings(journal: &Journal) -> BTreeMap<String, String> {
         let json: serde_json::Value = serde_json::from_str(json).ok()?;
         json.get("warning")?.as_str().map(str::to_owned)
     };
-    seen.into_iter().filter_map(|o| Some((o.key, warning(&o.json)?))).collect()
+    seen.into_iter()
+        .filter_map(|o| Some((o.key, warning(&o.json)?)))
+        .collect()
 }
 
 /// The last lines of a file, cleaned.

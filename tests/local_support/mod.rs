@@ -14,6 +14,8 @@ use backfill::{
         Executor, Probe, RunEnd, RunOrder, RunUpdate, SubmitAnswer,
         local::{LOG_CAP, LocalExecutor, LocalSetup},
     },
+    host::boot_now,
+    journal::{Journal, Options},
 };
 use chrono::NaiveDate;
 use rusqlite::Connection;
@@ -44,7 +46,7 @@ impl Machine {
 
     pub fn with(change: impl FnOnce(&mut LocalSetup)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        make_journal(&dir.path().join("journal.sqlite"), 1);
+        make_journal(&dir.path().join("journal.sqlite"));
         Self::on(dir, change)
     }
 
@@ -186,18 +188,11 @@ pub fn kill_at(point: &str) -> BTreeMap<OsString, OsString> {
         .into()
 }
 
-/// The shape that the shim reads of the journal.
-pub fn make_journal(path: &Path, epoch: i64) {
-    let db = open_journal(path);
-    db.execute_batch(
-        "PRAGMA journal_mode = WAL;
-         CREATE TABLE events(seq INTEGER PRIMARY KEY, at_ms, epoch, backfill, attempt, kind, v, actor, origin, reason, payload);
-         CREATE INDEX events_attempt ON events(attempt);
-         CREATE TABLE lease(epoch);",
-    )
-    .unwrap();
-    db.execute("INSERT INTO lease(epoch) VALUES (?1)", [epoch])
-        .unwrap();
+/// A real journal whose lease this process holds, with epoch 1.
+pub fn make_journal(path: &Path) {
+    let mut journal = Journal::open(path, Options::default()).unwrap();
+    let lease = journal.acquire(boot_now(), &Tuning::default()).unwrap();
+    assert_eq!(lease.epoch, 1);
 }
 
 pub fn open_journal(path: &Path) -> Connection {
@@ -207,9 +202,13 @@ pub fn open_journal(path: &Path) -> Connection {
 }
 
 pub fn append(db: &Connection, attempt: &AttemptId, kind: &str) {
-    let values = [attempt.to_string(), kind.to_owned()];
-    db.execute("INSERT INTO events(attempt, kind) VALUES (?1, ?2)", values)
-        .unwrap();
+    let values = [attempt.backfill.to_string(), attempt.to_string(), kind.to_owned()];
+    db.execute(
+        "INSERT INTO event(at_ms, epoch, backfill, attempt, kind, v, actor, origin, payload)
+         VALUES (0, 1, ?1, ?2, ?3, 1, 'supervisor', '', '{}')",
+        values,
+    )
+    .unwrap();
 }
 
 pub fn order(cwd: &Path, command: &[&str]) -> RunOrder {

@@ -1,5 +1,6 @@
 //! What the tests about the project itself share: its files, and a reader of Rust source that tells code from
 //! comments, texts and tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(dead_code)] // Each test binary uses its own part.
 
 use std::{

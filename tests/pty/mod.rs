@@ -320,6 +320,15 @@ impl Session {
         }
     }
 
+    /// Waits until something below the first line is otherwise.
+    pub fn wait_other(&self, body: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.body() == body {
+            assert!(Instant::now() < until, "nothing changed on\n{body}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Everything that was written after the last occurrence of a text that is followed by a digit.
     pub fn raw_after(&self, text: &str) -> String {
         let seen = self.seen.lock().unwrap();

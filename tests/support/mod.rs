@@ -4,6 +4,8 @@
 // Helpers of tests may fail loudly like tests themselves; not every test uses every helper.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod lag;
+
 use backfill::{
     domain::{
         event::{Event, Payload, Read},
@@ -332,6 +334,21 @@ impl Workspace {
                 now -= 1;
             }
             most = most.max(now);
+        }
+        most
+    }
+
+    /// The same for marks that begin in the middle of the work: an end without a start is passed over.
+    pub fn marks_at_a_time(&self) -> usize {
+        let mut now = std::collections::BTreeSet::new();
+        let mut most = 0;
+        for line in self.marks() {
+            if let Some(attempt) = line.strip_prefix("start ") {
+                now.insert(attempt.to_owned());
+            } else if let Some(attempt) = line.strip_prefix("end ") {
+                now.remove(attempt);
+            }
+            most = most.max(now.len());
         }
         most
     }

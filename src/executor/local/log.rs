@@ -252,8 +252,8 @@ mod tests {
             let (text, end) = pumped(256 << 10, input());
             assert!(text.len() <= 256 << 10, "{lines}");
             assert!(text.starts_with("line 000000 "));
-            assert!(text.ends_with(&input().last().unwrap()));
-            assert_eq!(end.last_line, input().last().unwrap().trim());
+            assert!(text.ends_with(&input().next_back().unwrap()));
+            assert_eq!(end.last_line, input().next_back().unwrap().trim());
             let marked = if end.dropped == 0 { 0 } else { MARKER as usize };
             assert_eq!(text.len() - marked + end.dropped as usize, total, "{lines}");
             let says = text.contains(&format!("left out {:>20} bytes", end.dropped));

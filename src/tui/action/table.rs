@@ -256,7 +256,8 @@ pub static ACTIONS: &[Action] = &[
         "pause at once; when paused, plan to resume",
     )
     .class(Class::Reduce)
-    .foot(55, "", "pause")
+    // The most urgent key is there at every width.
+    .foot(25, "", "pause")
     .when(enabled::can_pause),
     look(Id::Resume, "resume", &[], "resume, after its plan")
         .class(Class::Widen)

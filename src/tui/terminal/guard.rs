@@ -6,6 +6,7 @@ use super::{
     output::{Frames, Out, lock_within},
 };
 use crate::domain::text::clean;
+use rustix::io::ioctl_fionread;
 use rustix::process::getpgrp;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp, tcsetattr};
 use std::{
@@ -120,6 +121,22 @@ impl Guard {
             tcgetattr(io::stdin()),
             Err(rustix::io::Errno::IO | rustix::io::Errno::NXIO | rustix::io::Errno::BADF)
         )
+    }
+
+    /// Whether the terminal holds input that nobody has read.
+    pub fn has_input(&self) -> bool {
+        ioctl_fionread(io::stdin()).is_ok_and(|waiting| waiting > 0)
+    }
+
+    /// Wakes up whoever waits for input: setting the modes, to what they are, announces what lies there once more.
+    pub fn announce_input(&self) {
+        // Not while somebody takes it or gives it back: these modes would come after theirs.
+        if let Ok(_turn) = self.taken.turn.try_lock()
+            && self.is_taken()
+            && let Ok(modes) = tcgetattr(io::stdin())
+        {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
+        }
     }
 
     /// Puts a text into the terminal's clipboard with OSC 52, which also works through ssh.

@@ -2,7 +2,7 @@
 //! can be parked while the terminal belongs to somebody else, and it counts ctrl-c by itself, so that a hanging run
 //! loop cannot keep anyone from leaving.
 
-use super::{run::Inbox, watchdog::Watchdog};
+use super::{guard::Guard, run::Inbox, watchdog::Watchdog};
 use crate::{
     domain::Time,
     tui::{
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// How long one look at the terminal lasts; parking and stopping take at most as long.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
 /// Two ctrl-c within this time leave; if the run loop has not left after that time, the watchdog does.
 const AGAIN: Duration = Duration::from_secs(2);
 const ORDERLY: Duration = Duration::from_millis(600);
@@ -50,6 +50,7 @@ impl InputThread {
     pub fn start(
         inbox: Inbox,
         watchdog: Watchdog,
+        guard: Guard,
         clock: impl Fn() -> Time + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
@@ -58,7 +59,7 @@ impl InputThread {
         };
         thread::Builder::new().name("input".to_owned()).spawn(move || {
             let mut interrupts = Interrupts::default();
-            while let Some(event) = next(&shared) {
+            while let Some(event) = next(&shared, &guard) {
                 let Some(msg) = Msg::from_terminal(event, clock()) else {
                     continue;
                 };
@@ -102,7 +103,7 @@ impl Drop for InputThread {
 
 /// The next event; `None` when the thread is over. A terminal that cannot be read is looked at again after a
 /// while: whether it is gone is the watchdog's matter.
-fn next(shared: &Shared) -> Option<event::Event> {
+fn next(shared: &Shared, guard: &Guard) -> Option<event::Event> {
     loop {
         {
             let mut parked = shared.parked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +120,14 @@ fn next(shared: &Shared) -> Option<event::Event> {
         }
         let event = match event::poll(LOOK) {
             Ok(true) => event::read().ok(),
-            Ok(false) => None,
+            Ok(false) => {
+                // A key that arrives in the same moment as a resize is announced once, together with it, and can
+                // be overlooked for it; it would lie there until the next key.
+                if guard.has_input() {
+                    guard.announce_input();
+                }
+                None
+            }
             Err(_) => {
                 thread::sleep(LOOK);
                 None

@@ -105,7 +105,7 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
         watchdog: watchdog.clone(),
     };
     guard.enter()?;
-    let input = InputThread::start(inbox.clone(), watchdog.clone(), chrono::Utc::now)?;
+    let input = InputThread::start(inbox.clone(), watchdog.clone(), guard.clone(), chrono::Utc::now)?;
     let now = chrono::Utc::now();
     let feeder = Feeder::start(partners.source, inbox.clone(), options.every, now)?;
     let driver = Driver::start(

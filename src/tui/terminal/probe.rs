@@ -19,8 +19,11 @@ use crate::{
         driver::{Appended, Journalist, Order, Starter},
         effect::{Planner, Watch},
         feeder::{News, Source},
+        glyphs::GlyphSet,
         keymap::Hints,
         model::{App, Ask, Feed, LeaseView},
+        theme::{Level, Look},
+        view,
     },
 };
 use ratatui::Frame;
@@ -38,6 +41,8 @@ use std::{
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     inner: Arc<Mutex<Inner>>,
+    /// How often it was looked at.
+    looks: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -198,7 +203,8 @@ impl Memory {
         let held = LeaseView::Held {
             holder: "alpha pid 1".to_owned(),
             epoch: 1,
-            age: Duration::from_secs(1),
+            // It passes at every look, as a real one does.
+            age: Duration::from_millis(self.looks.fetch_add(1, Ordering::SeqCst) as u64),
         };
         News {
             state: Some(inner.state.clone()),
@@ -422,7 +428,8 @@ pub fn year() -> Option<(Memory, BackfillId)> {
 /// `__screen-test`: opens the real screen on the world of [`year`]. Arguments: `hang-reading`, `hang-writing`,
 /// `panic-update`, `panic-view` (both when the cursor reaches the last day), `panic-worker` (on a write),
 /// `panic-hook` (the hook that was there before ours panics too, on the panic of the view), `no-hup` (HUP stays
-/// ignored if it is), `read-only`, `report=FILE`. Returns the exit code.
+/// ignored if it is), `read-only`, `report=FILE`, `view` (the real drawing instead of
+/// plain lines). Returns the exit code.
 #[allow(clippy::panic, reason = "forced panics are what is tested")]
 pub fn main(args: impl Iterator<Item = String>) -> i32 {
     let Some((memory, _)) = year() else {
@@ -430,6 +437,7 @@ pub fn main(args: impl Iterator<Item = String>) -> i32 {
     };
     let mut options = Options::default();
     let mut planner = Plans::default();
+    let mut look = None;
     let (mut view_panics, last) = (
         false,
         chrono::NaiveDate::from_ymd_opt(2023, 12, 31).map(ChunkId::day),
@@ -446,6 +454,7 @@ pub fn main(args: impl Iterator<Item = String>) -> i32 {
                 std::panic::set_hook(Box::new(|_| panic!("forced panic in the hook")));
             }
             "no-hup" => options.leave_signal = Some(signal_hook::consts::SIGHUP),
+            "view" => look = Look::new("dark", Level::True, GlyphSet::Full).ok(),
             "read-only" => options.read_only = Some("flag"),
             other => match other.strip_prefix("report=") {
                 Some(path) => options.report = Some(PathBuf::from(path)),
@@ -457,7 +466,10 @@ pub fn main(args: impl Iterator<Item = String>) -> i32 {
         if view_panics && app.cursor == last {
             panic!("forced panic in view");
         }
-        plain::draw(frame, feed, app, hints, now);
+        match &look {
+            Some(look) => view::draw(frame, feed, app, look, hints, now),
+            None => plain::draw(frame, feed, app, hints, now),
+        }
     };
     let partners = Partners {
         source: Box::new(Reader::new(memory.clone())),

@@ -2,14 +2,11 @@
 
 use super::{Machine, select};
 use crate::{
-    domain::{
-        Time,
-        ids::ChunkId,
-        state::{Backfill, ChunkState},
-    },
+    domain::{Time, ids::ChunkId, state::Backfill},
     tui::{
         action::Id,
         model::{Feed, Zoom},
+        view::filter::Filter,
     },
 };
 use chrono::{Datelike, Days, Months, NaiveDate};
@@ -153,17 +150,11 @@ pub fn next_match(machine: &mut Machine, feed: &Feed, back: bool, now: Time) {
     let Some(backfill) = select::shown(&machine.app, feed) else {
         return;
     };
-    let filter = machine.app.filter.clone();
+    let filter = Filter::of(&machine.app);
     let fits = |i: usize| {
         let chunk = &backfill.chunks[i];
-        // Never to a day that only-bad or the filter keeps off the screen.
-        let shown =
-            !machine.app.only_bad || matches!(chunk.state, ChunkState::Failed | ChunkState::Quarantined);
-        shown
-            && match filter.is_empty() {
-                true => select::is_bad(chunk.state),
-                false => select::matches(chunk, &filter),
-            }
+        // Never to a day that is not shown.
+        filter.shows(chunk) && (!machine.app.filter.is_empty() || select::is_bad(chunk.state))
     };
     let all = backfill.chunks.len();
     let cursor = machine.app.cursor.or(machine.lost);
@@ -179,8 +170,8 @@ pub fn next_match(machine: &mut Machine, feed: &Feed, back: bool, now: Time) {
         |i: &usize| here.is_none_or(|h| h == *i || !same_cell(machine.app.zoom, backfill, h, *i));
     let found = found.filter(|i| fits(*i)).find(leaves_cell);
     match found {
-        None if filter.is_empty() => machine.say("no day needs you", now),
-        None => machine.say(format!("no day matches `{filter}`"), now),
+        None if filter.is_on() => machine.say(format!("no day matches {}", filter.words()), now),
+        None => machine.say("no day needs you", now),
         Some(i) => {
             let wrapped = here.is_some_and(|h| if back { i > h } else { i < h });
             if here == Some(i) {

@@ -540,7 +540,10 @@ fn on_answer(machine: &mut Machine, ctx: &Ctx<'_>, op: u64, answer: Answer) {
     }
     match answer {
         Answer::Accepted { seq } => {
-            machine.say(format!("{what}: recorded as event {seq}"), ctx.now);
+            // The supervisor's confirmation can be here before the journal's receipt, and says more.
+            if Some(op) != machine.pause_op || !fed::is_pause_told(machine, ctx.feed) {
+                machine.say(format!("{what}: recorded as event {seq}"), ctx.now);
+            }
             machine.recorded.push((seq, what));
             fed::look_for_refusals(machine, ctx.feed, ctx.now);
         }

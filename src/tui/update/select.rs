@@ -3,7 +3,7 @@
 use crate::{
     domain::{
         ids::ChunkId,
-        state::{Backfill, Chunk, ChunkState},
+        state::{Backfill, ChunkState},
     },
     tui::model::{App, Feed, Layer, Zoom},
 };
@@ -128,27 +128,6 @@ pub fn all_held(app: &App, backfill: &Backfill) -> bool {
 /// [`all_held`] for a selection that is small enough to be looked through for every frame.
 pub fn few_all_held(app: &App, backfill: &Backfill) -> bool {
     roughly(app, backfill) <= LOOK_AT && all_held(app, backfill)
-}
-
-/// Whether a chunk matches a filter: the filter is the beginning of its state's word, or part of its id, of the class,
-/// message or executor of its last attempt, or of what was said about it. Case does not matter; the empty filter
-/// matches all.
-pub fn matches(chunk: &Chunk, filter: &str) -> bool {
-    let needle = filter.trim().to_lowercase();
-    if needle.is_empty() || chunk.state.word().starts_with(&needle) {
-        return true;
-    }
-    let has = |text: &str| text.to_lowercase().contains(&needle);
-    let last = chunk.last();
-    let failure = last.and_then(|a| a.failure.as_ref());
-    has(&chunk.id.to_string())
-        || failure.is_some_and(|f| has(f.class.word()) || has(&f.message))
-        || last.is_some_and(|a| has(a.executor.as_str()))
-        || chunk.why.as_deref().is_some_and(has)
-        || chunk
-            .mark
-            .as_ref()
-            .is_some_and(|m| has(&m.by.name) || m.reason.as_deref().is_some_and(has))
 }
 
 /// Whether a chunk needs a human: what `n` jumps to without a filter, and what only-bad shows.
