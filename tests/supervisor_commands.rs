@@ -492,7 +492,9 @@ fn a_changed_order_is_drift_until_it_is_amended_in_the_middle_of_a_run() {
     assert_eq!(workspace.status("orders").1["drift"], serde_json::json!([]));
     let agree = workspace.call(&["amend", "orders", "--yes"]).ok();
     assert!(agree.out.contains("nothing to amend"), "{agree:?}");
-    assert_eq!(workspace.status("orders").1["limit"], 4);
+    workspace.wait("the new limit", || {
+        (workspace.status("orders").1["limit"] == 4).then_some(())
+    });
     workspace.wait("four at a time", || {
         (workspace.marks_at_a_time() == 4).then_some(())
     });
