@@ -262,6 +262,140 @@ fn an_executor_that_is_new_in_the_file_works() {
     workspace.assert_once_only();
 }
 
+/// A run that followed for hours takes over with the file as it is then, not as it was when it began.
+#[test]
+fn a_follower_takes_over_with_the_file_as_it_is_now() {
+    let workspace = Setup::new(9, 9)
+        .slots(1)
+        .and(Order::new("invoices", 9, 9))
+        .job(UNTIL_LET_GO)
+        .open();
+    let hold = hold(&workspace);
+    let running = |n: usize| {
+        workspace.wait("jobs to run", || {
+            let each = ["orders", "invoices"].map(|b| workspace.in_state(b, ChunkState::Running));
+            (each.iter().sum::<usize>() == n).then_some(())
+        });
+    };
+    let first = workspace.run("orders");
+    running(1);
+    let mut follower = workspace.run("invoices");
+    workspace.wait("invoices", || workspace.backfill("invoices").map(drop));
+    workspace.write_config(&workspace.text().replace("slots = 1", "slots = 3"));
+    running(3);
+    first.kill();
+    workspace.wait("the takeover", || (workspace.epochs() == [1, 2]).then_some(()));
+    fs::remove_file(&hold).unwrap();
+    assert_eq!(follower.end(), 0, "{}", workspace.told());
+    let payloads = workspace.payloads();
+    let taken = |p: &Payload| matches!(p, Payload::LeaseTaken { epoch: 2, .. });
+    let from = payloads.iter().position(taken).unwrap();
+    let (mut open, mut most) = (3, 0);
+    for payload in payloads.iter().skip(from) {
+        match payload {
+            Payload::SubmissionIntended { .. } => open += 1,
+            Payload::RunEnded { .. } | Payload::SubmissionWithdrawn { .. } => open -= 1,
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    let again = payloads
+        .iter()
+        .skip(from)
+        .filter(|p| matches!(p, Payload::SubmissionIntended { .. }));
+    assert_eq!((again.count(), most), (15, 3), "{}", workspace.told());
+}
+
+/// Nobody may go on with a journal that is not where others look for it.
+#[test]
+fn a_journal_that_is_moved_away_ends_its_supervisor() {
+    for replaced in [false, true] {
+        let workspace = Setup::new(30, 2).job("mark start\nsleep 0.2").open();
+        let mut run = workspace.run("orders");
+        workspace.wait("progress", || (workspace.done("orders") >= 2).then_some(()));
+        fs::rename(workspace.path("state"), workspace.path("elsewhere")).unwrap();
+        if replaced {
+            fs::create_dir(workspace.path("state")).unwrap();
+            fs::write(workspace.path("state/journal.db"), "").unwrap();
+        }
+        assert_eq!(run.end_within(Duration::from_secs(20)), 2, "{}", workspace.told());
+        assert!(
+            workspace.told().contains("was removed or replaced"),
+            "{}",
+            workspace.told()
+        );
+        assert!(workspace.started().len() < 30);
+    }
+}
+
+/// An event of a newer program: this one cannot know what it means, and starts nothing more.
+#[test]
+fn an_event_of_a_newer_program_ends_the_supervisor() {
+    let workspace = Setup::new(200, 2).open();
+    let mut run = workspace.run("orders");
+    workspace.wait("progress", || (workspace.done("orders") >= 2).then_some(()));
+    let journal = rusqlite::Connection::open(workspace.path("state/journal.db")).unwrap();
+    journal.busy_timeout(PATIENCE).unwrap();
+    journal
+        .execute_batch(
+            "BEGIN IMMEDIATE;
+             INSERT INTO event(seq, at_ms, kind, v, actor, origin, payload)
+                SELECT max(seq) + 1, max(at_ms), 'moon-phase', 1, 'luna', 'test', '{}' FROM event;
+             INSERT INTO kind(name, v, first) SELECT 'moon-phase', 1, max(seq) FROM event;
+             COMMIT;",
+        )
+        .unwrap();
+    assert_eq!(run.end(), 2, "{}", workspace.told());
+    assert!(workspace.told().contains("moon-phase"), "{}", workspace.told());
+    let after = workspace
+        .events()
+        .into_iter()
+        .skip_while(|e| e.actor.name != "luna")
+        .skip(1)
+        .count();
+    assert_eq!(after, 0);
+    let again = workspace.call(&["run", "orders"]);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(workspace.call(&["status", "orders"]).out.contains("newer"));
+}
+
+/// What `run --json` prints is what the journal has, in its order, also while others append all the time.
+#[test]
+fn json_lines_are_the_journals_events_each_once_and_in_order() {
+    let workspace = Setup::new(150, 4).open();
+    let output = fs::File::create(workspace.path("lines")).unwrap();
+    let mut run = workspace.run_with("orders", |c| {
+        c.arg("--json").stdout(output);
+    });
+    workspace.wait("the start", || workspace.backfill("orders").map(drop));
+    let mut noise = 0;
+    while run.has_ended().is_none() {
+        noise += u32::from(workspace.call(&["throttle", "orders", "cap", "4"]).code == 0);
+    }
+    assert!(noise > 3, "{noise}");
+    let text = fs::read_to_string(workspace.path("lines")).unwrap();
+    let seqs: Vec<u64> = text
+        .lines()
+        .map(|l| {
+            serde_json::from_str::<serde_json::Value>(l).unwrap()["seq"]
+                .as_u64()
+                .unwrap()
+        })
+        .collect();
+    let last = workspace
+        .events()
+        .iter()
+        .rfind(|e| e.actor.name == "supervisor")
+        .unwrap()
+        .seq;
+    let missing: Vec<u64> = (seqs[0]..=*seqs.last().unwrap())
+        .filter(|s| !seqs.contains(s))
+        .collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "twice or out of order");
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(last - seqs.last().unwrap() <= 1, "all but the release: {last}");
+}
+
 /// A small file system of its own, for filling it up. `None` where that needs rights that we have not.
 struct SmallDisk(PathBuf);
 

@@ -12,7 +12,7 @@ use backfill::{
     supervisor::kill_point as points,
 };
 use std::{fs, sync::Barrier};
-use support::{Order, Setup, Workspace, known, moment, ms, seeded};
+use support::{Noise, Order, Setup, Workspace, known, moment, ms, seeded};
 
 /// Case B04.
 #[test]
@@ -20,6 +20,7 @@ fn a_supervisor_killed_five_times_at_random_moments_starts_no_attempt_twice_and_
     let workspace = Setup::new(200, 4).open();
     let mut rng = seeded(1);
     let mut run = workspace.run("orders");
+    let noise = Noise::on(&workspace);
     for death in 1..=5 {
         workspace.wait("some progress", || {
             (workspace.done("orders") >= death * 30).then_some(())
@@ -29,6 +30,7 @@ fn a_supervisor_killed_five_times_at_random_moments_starts_no_attempt_twice_and_
         run = workspace.run("orders");
     }
     assert_eq!(run.end(), 0, "{}", workspace.told());
+    noise.end();
     assert_eq!(workspace.done("orders"), 200);
     workspace.assert_once_only();
 
@@ -309,7 +311,34 @@ fn two_runs_of_two_backfills_started_in_one_moment_share_one_lease_and_the_slots
     }
 }
 
-/// Case B03: 4 slots, 500 chunks of two backfills, and the holder dies three times while they run.
+/// Two runs of one name at once are one order: one supervises, the other follows it or is told that it is supervised.
+#[test]
+fn two_runs_of_one_backfill_started_in_one_moment_are_one_order() {
+    for _ in 0..4 {
+        let workspace = Setup::new(6, 2).open();
+        let together = Barrier::new(2);
+        let codes: Vec<i32> = std::thread::scope(|scope| {
+            let run = || {
+                let (workspace, together) = (&workspace, &together);
+                scope.spawn(move || {
+                    together.wait();
+                    workspace.run("orders").end()
+                })
+            };
+            let runs = [run(), run()];
+            runs.map(|r| r.join().unwrap()).into()
+        });
+        assert!(
+            codes.contains(&0) && codes.iter().all(|c| [0, 5].contains(c)),
+            "{codes:?}"
+        );
+        assert_eq!(workspace.count(|p| matches!(p, Payload::Started { .. })), 1);
+        assert_eq!(workspace.started().len(), 6);
+        workspace.assert_once_only();
+    }
+}
+
+/// Case B03: 4 slots, 200 chunks of two backfills, and the holder dies three times while they run.
 #[test]
 fn no_takeover_runs_more_at_a_time_than_there_are_slots() {
     let workspace = Setup::new(100, 4)

@@ -14,7 +14,7 @@ use std::{
     fs,
     time::{Duration, Instant},
 };
-use support::{Running, Setup, Workspace, moment, ms, seeded};
+use support::{Noise, Running, Setup, Workspace, moment, ms, seeded};
 
 fn started(workspace: &Workspace) -> BTreeSet<String> {
     workspace.started().into_iter().collect()
@@ -33,6 +33,7 @@ fn after_paused_was_printed_nothing_starts_beyond_what_it_listed() {
     let mut rng = seeded(40);
     let _run = workspace.run("orders");
     workspace.wait("a start", || (!workspace.started().is_empty()).then_some(()));
+    let noise = Noise::on(&workspace);
     for round in 0..20 {
         std::thread::sleep(moment(&mut rng, 0, 150));
         let answer = workspace.call(&["pause", "orders", "--json"]).ok().json();
@@ -50,6 +51,7 @@ fn after_paused_was_printed_nothing_starts_beyond_what_it_listed() {
             (workspace.started().len() > paused).then_some(())
         });
     }
+    noise.end();
     workspace.assert_once_only();
 }
 

@@ -26,6 +26,8 @@ struct Status {
     holder: Option<String>,
     epoch: Option<u64>,
     config_error: Option<String>,
+    /// Set when a newer program wrote what this one cannot read.
+    observer: Option<String>,
     backfills: Vec<One>,
 }
 
@@ -87,6 +89,9 @@ pub fn status(ctx: &Context, name: Option<&str>) -> Done {
             .map(|h| h.holder.clone()),
         epoch: holder.map(|h| h.epoch),
         config_error: state.config_error.clone(),
+        observer: state.unreadable.as_ref().map(|(seq, kind, version)| {
+            format!("event {seq} ({kind} v{version}) was written by a newer backfill; this one only watches")
+        }),
         backfills: chosen.iter().map(|b| one(ctx, &state, b, &around)).collect(),
     };
     match ctx.print(&status, || words(&status)) {
@@ -227,6 +232,9 @@ fn words(status: &Status) -> String {
         (Some(holder), true) => format!("{holder} supervises\n"),
         _ => "nobody supervises: nothing starts until somebody runs backfill run NAME\n".to_owned(),
     };
+    if let Some(observer) = &status.observer {
+        out.push_str(&format!("{observer}\n"));
+    }
     if let Some(error) = &status.config_error {
         out.push_str(&format!(
             "the changed configuration was not taken over: {error}\n"

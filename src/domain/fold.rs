@@ -155,7 +155,13 @@ impl Backfill {
                 });
             }
             Payload::Resumed {} => {
-                let (pause, stopped) = (self.pause.take(), self.stopped.take());
+                let pause = self.pause.take();
+                // A pause that ended by itself was only that; what `on_failure` stopped waits for a human.
+                let stopped = if event.actor.is_human() {
+                    self.stopped.take()
+                } else {
+                    None
+                };
                 if pause.is_none() && stopped.is_none() {
                     return Err(format!("{} is not paused", self.spec.name));
                 }

@@ -112,16 +112,22 @@ impl Driver {
         let (gate, inbox, deadline) = (self.gate.clone(), self.inbox.clone(), self.deadline);
         tokio::spawn(async move {
             let id = order.attempt.clone();
-            let answer = match resolve(sources, &order.spec.env_secrets).await {
-                Err(failure) => {
-                    gate.withdraw(&id);
-                    SubmitAnswer::Refused { failure }
-                }
-                Ok(secrets) => {
-                    order.secrets = secrets;
-                    pass_and_send(&gate, executor, order, deadline).await
+            let broken = SubmitAnswer::Unknown {
+                why: BROKEN.to_owned(),
+            };
+            let sending = async move {
+                match resolve(sources, &order.spec.env_secrets).await {
+                    Err(failure) => {
+                        gate.withdraw(&order.attempt);
+                        SubmitAnswer::Refused { failure }
+                    }
+                    Ok(secrets) => {
+                        order.secrets = secrets;
+                        pass_and_send(&gate, executor, order, deadline).await
+                    }
                 }
             };
+            let answer = apart(sending, broken).await;
             reached(kill_point::ANSWERED);
             let _ = inbox.send(Input::Submitted(id, answer));
         });
@@ -131,11 +137,18 @@ impl Driver {
         let (inbox, deadline) = (self.inbox.clone(), self.deadline);
         tokio::spawn(async move {
             let id = order.attempt.clone();
-            let why = || format!("no answer within {} s", deadline.as_secs_f32());
-            let probe = match tokio::time::timeout(deadline, executor.probe(order)).await {
-                Ok(probe) => probe,
-                Err(_) => Probe::Unknown { why: why() },
+            let broken = Probe::Unknown {
+                why: BROKEN.to_owned(),
             };
+            let asking = async move {
+                match tokio::time::timeout(deadline, executor.probe(order)).await {
+                    Ok(probe) => probe,
+                    Err(_) => Probe::Unknown {
+                        why: format!("no answer within {} s", deadline.as_secs_f32()),
+                    },
+                }
+            };
+            let probe = apart(asking, broken).await;
             let _ = inbox.send(Input::Probed(id, probe));
         });
     }
@@ -153,6 +166,20 @@ impl Driver {
             };
             let _ = inbox.send(Input::StopFailed(id, failed));
         });
+    }
+}
+
+/// What is said of work that ended without any outcome.
+const BROKEN: &str = "the adapter broke off; the supervisor's log has more";
+
+/// Does work on a task of its own, so that a fault in an adapter costs an answer and not the attempt (case B36).
+async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static, broken: T) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => {
+            tracing::error!(%error, "an adapter broke off");
+            broken
+        }
     }
 }
 
@@ -202,4 +229,78 @@ async fn resolve(
         }
     }
     Ok(secrets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        executor::{Capabilities, RecoveryFamily},
+        net::AdapterError,
+        plan::testing::Night,
+    };
+    use async_trait::async_trait;
+    use std::path::PathBuf;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    struct Faulty;
+
+    #[async_trait]
+    impl Executor for Faulty {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities {
+                recovery: RecoveryFamily::UniqueId,
+                cancel: true,
+                logs: false,
+            }
+        }
+        async fn submit(&self, _: RunOrder) -> SubmitAnswer {
+            panic!("an index out of bounds, say")
+        }
+        async fn probe(&self, _: RunOrder) -> Probe {
+            panic!("an index out of bounds, say")
+        }
+        async fn cancel(&self, _: &AttemptId) -> Result<(), AdapterError> {
+            Ok(())
+        }
+        fn log_file(&self, _: &AttemptId) -> Option<PathBuf> {
+            None
+        }
+        async fn health(&self) -> Result<(), AdapterError> {
+            Ok(())
+        }
+    }
+
+    /// Case B36.
+    #[tokio::test]
+    async fn a_fault_in_an_adapter_is_an_answer_that_nobody_can_trust() {
+        let mut night = Night::new(1);
+        let day = night.day(0);
+        night.intend(day);
+        let attempt = night.attempt(day);
+        let (inbox, mut news) = unbounded_channel();
+        let gate = Arc::new(Gate::default());
+        gate.lease_renewed(boot_now(), Duration::from_secs(60));
+        gate.announce(attempt.clone());
+        let driver = Driver {
+            executors: BTreeMap::from([("here".parse().unwrap(), Arc::new(Faulty) as Arc<dyn Executor>)]),
+            gate,
+            inbox,
+            epoch: 1,
+            deadline: Duration::from_secs(5),
+            secrets: Secrets::new(),
+        };
+        driver.perform(Effect::Submit(attempt.clone()), &night.state);
+        let answered = news.recv().await.unwrap();
+        assert!(
+            matches!(&answered, Input::Submitted(id, SubmitAnswer::Unknown { .. }) if *id == attempt),
+            "{answered:?}"
+        );
+        driver.perform(Effect::Probe(attempt.clone()), &night.state);
+        let probed = news.recv().await.unwrap();
+        assert!(
+            matches!(&probed, Input::Probed(id, Probe::Unknown { .. }) if *id == attempt),
+            "{probed:?}"
+        );
+    }
 }

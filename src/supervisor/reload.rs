@@ -46,10 +46,10 @@ impl Reload {
         updates: Updates,
         runtime: Handle,
     ) -> Self {
-        let changed = modified(&config.path);
         Self {
             config,
-            changed,
+            // Not the file's time now: the configuration may have been read long before.
+            changed: None,
             looked: None,
             pollers,
             inbox,

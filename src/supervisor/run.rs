@@ -105,8 +105,9 @@ pub struct Loop {
 /// What the loop remembers about its own reading and writing. Begins empty.
 #[derive(Debug, Default)]
 pub struct Desk {
-    /// Events up to this one are folded and were told to the watcher.
-    heard: u64,
+    /// The fold of what is durable and was told to the watcher. [`Loop::state`] has the events on top that are about
+    /// to be appended.
+    base: State,
     /// There may be events that no commit of others will tell us of.
     behind: bool,
     /// Why the journal cannot be read or written now.
@@ -169,7 +170,7 @@ impl Loop {
     /// Announces itself and starts recovery: nothing is decided before every open attempt is known to be asked about.
     fn begin(&mut self, runtime: &Handle) -> Result<Option<Ended>, LoopError> {
         let pass = Pass::now(false);
-        self.desk.heard = self.state.head;
+        self.desk.base = self.state.clone();
         self.gate
             .lease_renewed(self.lease.renewed, self.core.tuning.lease_stop);
         self.chores(runtime, pass.boot);
@@ -255,9 +256,9 @@ impl Loop {
             Err(error) => return self.passing(error),
         };
         for event in &foreign {
+            self.desk.base.apply(event);
             self.state.apply(event);
-            self.desk.heard = event.seq;
-            (self.watch)(&self.state, event);
+            (self.watch)(&self.desk.base, event);
         }
         for event in &foreign {
             self.core.heard(&mut self.state, event, wall);
@@ -273,7 +274,7 @@ impl Loop {
         self.desk.behind = true;
         let mut foreign: Vec<Event> = Vec::new();
         loop {
-            let seen = foreign.last().map_or(self.desk.heard, |e| e.seq);
+            let seen = foreign.last().map_or(self.desk.base.head, |e| e.seq);
             let events = self.journal.read_after(seen, 10_000)?;
             if events.is_empty() {
                 self.desk.behind = false;
@@ -315,7 +316,8 @@ impl Loop {
                 .map(|(chunk, a)| backfill.attempt_id(chunk, a.no))
                 .collect::<Vec<_>>()
         };
-        let settled: HashSet<AttemptId> = self.state.backfills.values().flat_map(ended).collect();
+        // Only what is durable: nobody could say any more that an attempt ran whose files are gone.
+        let settled: HashSet<AttemptId> = self.desk.base.backfills.values().flat_map(ended).collect();
         let executors: Vec<_> = self.driver.executors.values().cloned().collect();
         runtime.spawn_blocking(move || executors.iter().for_each(|e| e.tidy(&settled)));
     }
@@ -414,30 +416,26 @@ impl Loop {
         }
     }
 
-    /// Forgets what was folded but not appended, reads the journal again, and puts the facts back on top. `false` if
-    /// it cannot be read now: then the batch waits as it is.
+    /// Forgets what was folded but not appended, takes in what others appended, and puts the facts back on top.
+    /// `false` if the journal cannot be read now: then the batch waits as it is.
     fn start_over(&mut self, batch: Vec<NewEvent>, wall: Time) -> Result<bool, LoopError> {
-        let read = self.journal.load_state().and_then(|state| {
-            let foreign = self.journal.read_after(self.desk.heard, usize::MAX)?;
-            Ok((state, foreign))
-        });
-        let (state, mut foreign) = match read {
-            Ok(read) => read,
+        self.desk.behind = true;
+        let foreign = match self.read_foreign() {
+            Ok(events) => events,
             Err(error) => {
                 self.core.keep(batch);
                 self.passing(error)?;
                 return Ok(false);
             }
         };
-        self.state = state;
-        foreign.retain(|e| e.seq <= self.state.head);
-        self.desk.heard = self.state.head;
-        // What came between the two reads is met at the next look.
-        self.desk.behind = true;
+        for event in &foreign {
+            self.desk.base.apply(event);
+            (self.watch)(&self.desk.base, event);
+        }
+        self.state = self.desk.base.clone();
         self.core.again(&mut self.state, batch);
-        for event in foreign {
-            (self.watch)(&self.state, &event);
-            self.core.heard(&mut self.state, &event, wall);
+        for event in &foreign {
+            self.core.heard(&mut self.state, event, wall);
         }
         Ok(true)
     }
@@ -446,13 +444,14 @@ impl Loop {
         if self.desk.trouble.take().is_some() {
             tracing::info!("the journal can be written again");
         }
-        self.desk.heard = self.state.head;
         for (event, seq) in batch.iter().zip(seqs) {
-            (self.watch)(&self.state, &as_stored(event, *seq));
+            let event = as_stored(event, *seq);
+            self.desk.base.apply(&event);
+            (self.watch)(&self.desk.base, &event);
         }
         self.record.events(batch.len());
         if snapshot_due(self.record.events_since_snapshot()) {
-            match self.journal.write_snapshot(self.lease.epoch, &self.state) {
+            match self.journal.write_snapshot(self.lease.epoch, &self.desk.base) {
                 Ok(()) => self.record.snapshot_written(),
                 Err(error) => tracing::warn!(%error, "no snapshot was written; the next start folds more"),
             }
@@ -512,10 +511,7 @@ impl Loop {
         if let Err(error) = self.journal.release(self.lease.clone()) {
             tracing::warn!(%error, "the lease was not released; it expires by itself");
         }
-        // What could not be appended must not become part of a snapshot.
-        if !self.core.has_facts()
-            && let Err(error) = self.journal.write_snapshot(self.lease.epoch, &self.state)
-        {
+        if let Err(error) = self.journal.write_snapshot(self.lease.epoch, &self.desk.base) {
             tracing::debug!(%error, "no last snapshot");
         }
         true

@@ -8,7 +8,7 @@ pub mod lag;
 
 use backfill::{
     domain::{
-        event::{Event, Payload, Read},
+        event::{Actor, Event, NewEvent, Payload, Read},
         state::{Backfill, ChunkState, State},
     },
     journal::{Journal, Options},
@@ -543,5 +543,64 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+/// Somebody who appends all the time, so that the supervisor's appends meet conflicts.
+pub struct Noise {
+    end: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Noise {
+    /// Sets a cap that binds nothing, again and again.
+    pub fn on(workspace: &Workspace) -> Self {
+        let end = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (stop, path) = (end.clone(), workspace.path("state/journal.db"));
+        let thread = std::thread::spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::SeqCst) {
+                // The journal may not be there yet.
+                let Ok(mut journal) = Journal::open(&path, Options::default()) else {
+                    std::thread::sleep(ms(5));
+                    continue;
+                };
+                let backfill = journal
+                    .load_state()
+                    .unwrap()
+                    .by_name("orders")
+                    .map(|b| b.id.clone());
+                let event = NewEvent {
+                    at: chrono::Utc::now(),
+                    actor: Actor {
+                        name: "noise".to_owned(),
+                        origin: "test".to_owned(),
+                    },
+                    reason: None,
+                    backfill,
+                    payload: Payload::CapSet { cap: Some(1000) },
+                };
+                for _ in 0..20 {
+                    if event.backfill.is_some() {
+                        let _ = journal.append(None, None, std::slice::from_ref(&event));
+                    }
+                    std::thread::sleep(ms(15));
+                }
+            }
+        });
+        Self {
+            end,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn end(mut self) {
+        self.end.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Noise {
+    fn drop(&mut self) {
+        self.end.store(true, std::sync::atomic::Ordering::SeqCst);
     }
 }
