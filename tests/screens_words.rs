@@ -403,6 +403,8 @@ fn a_filter_looks_at_date_state_cause_and_hand() {
     assert_eq!(count("freeze", false), 14);
     assert_eq!(count("", true), 3);
     assert_eq!(count("2022-06", true), 1);
+    assert_eq!(count("2022-11-25", false), 1);
+    assert_eq!(count("-02-29", false), 1);
     assert_eq!(count("no such thing", false), 0);
 }
 

@@ -1,5 +1,7 @@
 //! What operators' commands do to the work, through the real program: cancel, hold, skip, re-run, resolve, cap,
 //! amend, and what they say and exit with.
+//!
+//! Reason for its length: one test a command, each with its words, its JSON and its exit code.
 
 // Helpers of tests may fail loudly like tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -490,7 +492,9 @@ fn a_changed_order_is_drift_until_it_is_amended_in_the_middle_of_a_run() {
     assert_eq!(workspace.status("orders").1["drift"], serde_json::json!([]));
     let agree = workspace.call(&["amend", "orders", "--yes"]).ok();
     assert!(agree.out.contains("nothing to amend"), "{agree:?}");
-    assert_eq!(workspace.status("orders").1["limit"], 4);
+    workspace.wait("the new limit", || {
+        (workspace.status("orders").1["limit"] == 4).then_some(())
+    });
     workspace.wait("four at a time", || {
         (workspace.marks_at_a_time() == 4).then_some(())
     });

@@ -84,9 +84,12 @@ pub enum Command {
         /// End when this process has ended.
         #[arg(long, value_name = "PID", hide = true)]
         while_pid: Option<i32>,
-        /// Start a new order although the last one of this name has ended.
+        /// Start a new order although the last one of this name has ended; rewrites everything, so it needs --yes.
         #[arg(long)]
         again: bool,
+        /// Do not ask.
+        #[arg(long, requires = "again")]
+        yes: bool,
         /// Where to write the supervisor's own log.
         #[arg(long, value_name = "FILE", hide = true)]
         log: Option<PathBuf>,

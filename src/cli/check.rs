@@ -95,6 +95,11 @@ fn journal(config: &Config) -> Finding {
             error.to_string(),
             "set [journal] path to a file on a local disk",
         ),
+        Ok(journal) if journal.verify().is_err() => Finding::bad(
+            "journal",
+            journal.verify().err().map_or_else(String::new, |e| e.to_string()),
+            "restore it from a copy, or move it away; nothing is written to a damaged journal",
+        ),
         Ok(_) => match free_bytes(path) {
             Ok(free) if free < config.tuning.disk_low => Finding::bad(
                 "journal",

@@ -201,8 +201,11 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
         }
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
+            let state = ctx.state()?;
+            let most = find(&state, &ctx.config, name)?.spec.max_limit;
             let said = format!(
-                "forced to {n} for {}; never while a signal is past hard or blind",
+                "forced to {} for {}; never while a signal is past hard or blind",
+                n.min(most),
                 human::duration(duration)
             );
             simple(

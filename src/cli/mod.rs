@@ -46,12 +46,14 @@ fn dispatch(cli: Cli) -> Done {
             detached,
             while_pid,
             again,
+            yes,
             log,
         } => {
             let how = run::How {
                 detached,
                 while_pid,
                 again,
+                yes,
             };
             run::run(&global, name.as_deref(), how, log.as_deref())
         }

@@ -9,6 +9,7 @@ use crate::{
     config::{self, BackfillConfig, Config},
     domain::{
         event::{Actor, NewEvent, Payload, Read},
+        human,
         ids::{BackfillId, Name},
         state::{Backfill, BackfillState, ChunkState, State},
     },
@@ -46,6 +47,8 @@ pub struct How {
     pub while_pid: Option<i32>,
     /// A new order although the last one of this name has ended.
     pub again: bool,
+    /// Consent to that.
+    pub yes: bool,
 }
 
 /// Runs the command.
@@ -175,7 +178,13 @@ fn until_ended(
         let mut journal = Journal::open(&config.journal.path, options())?;
         match journal.acquire(boot_now(), &config.tuning) {
             Ok(lease) => {
-                let started = ensure_started(&mut journal, config, name, actor, how.again && id.is_none());
+                let started = ensure_started(
+                    &mut journal,
+                    config,
+                    name,
+                    actor,
+                    if id.is_none() { how } else { How::default() },
+                );
                 let known = match started {
                     Ok(known) => known,
                     Err(exit) => {
@@ -205,7 +214,7 @@ fn until_ended(
                 }
                 let known = match &id {
                     Some(known) => known.clone(),
-                    None => ensure_started(&mut journal, config, name, actor, how.again)?,
+                    None => ensure_started(&mut journal, config, name, actor, how)?,
                 };
                 if id.is_none() {
                     progress.say(&format!(
@@ -393,7 +402,7 @@ fn ensure_started(
     config: &Config,
     name: &Name,
     actor: &Actor,
-    again: bool,
+    how: How,
 ) -> Result<BackfillId, Exit> {
     let state = journal.load_state()?;
     on_newest(
@@ -403,12 +412,21 @@ fn ensure_started(
         |journal, state| {
             let newest = state.by_name(name.as_str());
             if let Some(backfill) = newest
-                && !(again && backfill.state().is_final())
+                && !(how.again && backfill.state().is_final())
             {
                 return match goes_on(backfill) {
                     Ok(id) => Try::Done(id),
                     Err(exit) => Try::No(exit),
                 };
+            }
+            if let (Some(ended), false) = (newest, how.yes) {
+                return Try::No(Exit::usage(format!(
+                    "a new order of {name} rewrites {} of {}, {} .. {}: add --yes",
+                    human::counted(ended.chunks.len() as u64, "partition"),
+                    ended.spec.target,
+                    ended.spec.start,
+                    ended.spec.end
+                )));
             }
             let id = BackfillId::new(name, rand::random());
             match started(state, config, name, actor, &id) {

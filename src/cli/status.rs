@@ -12,6 +12,7 @@ use crate::{
     },
     plan::{
         decide::{self, Stop, Surroundings},
+        throttle::authority::Binding,
         why,
     },
     supervisor::glance,
@@ -167,7 +168,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         throttle: throttle(state, backfill),
         why: reason
             .as_ref()
-            .map_or_else(|| backfill.limit.why.clone(), |r| r.text.clone()),
+            .map_or_else(|| limit_why(backfill, allowed.by), |r| r.text.clone()),
         reason,
         limit: allowed.limit,
         limit_by: allowed.by.word(),
@@ -191,6 +192,22 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
         end: spec.end.to_string(),
         timezone: spec.timezone.to_string(),
         drift: configured.map_or_else(Vec::new, |c| crate::config::drift(spec, &c.spec)),
+    }
+}
+
+/// Why the limit is what it is: the human's doing where a human binds, else the throttle's sentence.
+fn limit_why(backfill: &Backfill, by: Binding) -> String {
+    match (by, &backfill.cap, &backfill.force) {
+        (Binding::Cap, Some((cap, mark)), _) => format!("capped at {cap} by {}", mark.by.name),
+        (Binding::Force, _, Some((force, mark))) => {
+            format!(
+                "forced to {} by {} until {} UTC",
+                force.limit,
+                mark.by.name,
+                force.until.format("%H:%M:%S")
+            )
+        }
+        _ => backfill.limit.why.clone(),
     }
 }
 
@@ -307,7 +324,7 @@ pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
             .filter(|e| e.backfill.is_none() || e.backfill.as_ref() == Some(&id));
         match last {
             None => mine
-                .map(|e| show(ctx.json, &e))
+                .map(|e| show(ctx.json, &state, &e))
                 .try_for_each(|text| line(&text))?,
             Some(n) => {
                 shown.extend(mine);
@@ -318,14 +335,16 @@ pub fn events(ctx: &Context, name: &str, last: Option<usize>) -> Done {
     }
     shown
         .iter()
-        .map(|e| show(ctx.json, e))
+        .map(|e| show(ctx.json, &state, e))
         .try_for_each(|text| line(&text))
 }
 
-fn show(json: bool, event: &crate::domain::event::Event) -> String {
-    if json {
-        super::tell::json(event)
-    } else {
-        super::tell::plain(event)
+/// A command that the fold refused says so: it changed nothing.
+fn show(json: bool, state: &State, event: &crate::domain::event::Event) -> String {
+    let refused = state.refusal(event.seq);
+    match (json, refused) {
+        (true, refused) => super::tell::json_with(event, refused),
+        (false, Some(why)) => format!("{}  REFUSED: {why}", super::tell::plain(event)),
+        (false, None) => super::tell::plain(event),
     }
 }

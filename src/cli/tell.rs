@@ -10,6 +10,11 @@ use serde_json::{Value, json};
 
 /// An event as one line of JSON: seq, time, kind, backfill, actor, reason, and the payload's own fields.
 pub fn json(event: &Event) -> String {
+    json_with(event, None)
+}
+
+/// The same, with the reason for which the fold refused it.
+pub fn json_with(event: &Event, refused: Option<&str>) -> String {
     let mut object = match &event.payload {
         Read::Known(payload) => serde_json::to_value(payload).unwrap_or_else(|_| json!({})),
         Read::Unknown { kind, version } => json!({ "kind": kind, "v": version, "unknown": true }),
@@ -26,6 +31,9 @@ pub fn json(event: &Event) -> String {
         }
         if let Some(reason) = &event.reason {
             map.insert("reason".to_owned(), json!(reason));
+        }
+        if let Some(why) = refused {
+            map.insert("refused".to_owned(), json!(why));
         }
     }
     object.to_string()

@@ -15,11 +15,11 @@ pub fn opens(backfill: &Backfill, failure: &Failure, tuning: &Tuning) -> Option<
     if failure.class == FailureClass::Config {
         return Some(format!("the order cannot work as it is: {}", failure.message));
     }
-    in_a_row(backfill, tuning.breaker_row as usize).or_else(|| too_many(backfill))
+    in_a_row(backfill, failure, tuning.breaker_row as usize).or_else(|| too_many(backfill))
 }
 
 /// Different chunks in a row with one fingerprint.
-fn in_a_row(backfill: &Backfill, enough: usize) -> Option<String> {
+fn in_a_row(backfill: &Backfill, newest_failure: &Failure, enough: usize) -> Option<String> {
     let mut newest = backfill.recent.iter().rev();
     let (_, print) = newest.next()?.as_ref()?;
     let alike = backfill
@@ -28,8 +28,13 @@ fn in_a_row(backfill: &Backfill, enough: usize) -> Option<String> {
         .rev()
         .map_while(|end| end.as_ref().filter(|(_, p)| p == print));
     let chunks: BTreeSet<String> = alike.map(|(id, _)| id.to_string()).collect();
-    (chunks.len() >= enough.max(2))
-        .then(|| format!("{} chunks in a row failed alike: {}", chunks.len(), words(print)))
+    (chunks.len() >= enough.max(2)).then(|| {
+        format!(
+            "{} chunks in a row failed alike: {}",
+            chunks.len(),
+            newest_failure.message
+        )
+    })
 }
 
 /// More than half of the recent ends are failures, of several chunks.
@@ -39,14 +44,6 @@ fn too_many(backfill: &Backfill) -> Option<String> {
     let chunks: BTreeSet<String> = failed.iter().map(|(id, _)| id.to_string()).collect();
     (ends >= FEWEST && failed.len() * 2 > ends && chunks.len() >= FEWEST / 2)
         .then(|| format!("{} of the last {ends} attempts failed", failed.len()))
-}
-
-fn words(print: &str) -> &str {
-    print
-        .splitn(3, ':')
-        .nth(2)
-        .filter(|m| !m.is_empty())
-        .unwrap_or(print)
 }
 
 #[cfg(test)]

@@ -330,6 +330,11 @@ fn whole(backfill: &Backfill, ask: &Ask, now: Time) -> Preview {
             .facts
             .push(("paused", format!("by {}{reason}", pause.mark.by.name)));
     }
+    if *ask == Ask::Resume && decide::stopped_by_signal(backfill) {
+        preview
+            .facts
+            .push(("stays", format!("stopped by its signal: {}", backfill.limit.why)));
+    }
     if !matches!(ask, Ask::Cancel) {
         preview.facts.push(("effect", effect));
     }

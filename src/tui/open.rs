@@ -14,7 +14,13 @@ use crate::{
         context::{Done, Exit},
     },
     config::{self, Config, Places, ScreenConfig},
-    domain::{Time, tuning::Tuning},
+    domain::{
+        Time,
+        event::{Actor, NewEvent, Payload},
+        tuning::Tuning,
+    },
+    journal::{self, Journal},
+    supervisor::glance,
     tui::glyphs::GlyphSet,
 };
 use ratatui::Frame;
@@ -60,7 +66,32 @@ pub fn demo(global: &Global, config: &Config, name: &str) -> Done {
     let mut supervisor = sources::spawn(config, &more)?;
     let shown = show(global, Some(config), Some(config.path.clone()));
     end(&mut supervisor);
+    end_other(config);
     shown
+}
+
+/// A supervisor that was started from the demo's screen ends with the demo, too.
+fn end_other(config: &Config) {
+    let Ok(mut journal) = Journal::open(&config.journal.path, journal::Options::default()) else {
+        return;
+    };
+    let alive = |journal: &Journal| glance::holder(journal).as_ref().is_some_and(glance::is_alive);
+    if !alive(&journal) {
+        return;
+    }
+    let stop = NewEvent {
+        at: chrono::Utc::now(),
+        actor: Actor::supervisor(),
+        reason: Some("the demo was left".to_owned()),
+        backfill: None,
+        payload: Payload::StopSupervising {},
+    };
+    if journal.append(None, None, &[stop]).is_ok() {
+        let began = Instant::now();
+        while alive(&journal) && began.elapsed() < Duration::from_secs(3) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 /// TERM, and KILL if it does not end in time; then everything that still runs has ended or is ended by its grace.

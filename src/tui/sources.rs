@@ -134,12 +134,8 @@ impl Opened {
             lease: Some(lease),
             limits: Some(self.limits(watch, now)),
             as_of: Some(now),
-            problem: Some(
-                state
-                    .config_error
-                    .clone()
-                    .map(|e| format!("configuration not taken over: {e}")),
-            ),
+            // A rejected configuration is an event and a line of `status`; the journal itself can be read.
+            problem: Some(None),
             log: Some(
                 watch
                     .log

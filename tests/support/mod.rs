@@ -1,5 +1,7 @@
 //! What tests of the real program share: a workspace with a configuration and a job that leaves marks, the program
 //! run beside the test, and waiting with a deadline.
+//!
+//! Reason for its length: one harness for the whole program, so that every test of it reads alike.
 
 // Helpers of tests may fail loudly like tests themselves; not every test uses every helper.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -55,6 +55,9 @@ fn choose_backfill(machine: &mut Machine, feed: &Feed, now: Time) {
             machine.say(format!("{id} is no longer in the journal"), now);
             machine.app.backfill = None;
             machine.lost = machine.app.cursor.take();
+        } else if let Some(newer) = newer_order(feed, &id) {
+            machine.say(format!("{id} has ended; {newer} is the newer order"), now);
+            show(machine, feed, newer);
         }
         return;
     }
@@ -68,6 +71,20 @@ fn choose_backfill(machine: &mut Machine, feed: &Feed, now: Time) {
         (None, Some(name)) => machine.say(format!("this journal holds no backfill `{name}` yet"), now),
         (None, None) => {}
     }
+}
+
+/// A younger order of the same name that has not ended, while the shown one has: an ended order must not look like
+/// the present.
+fn newer_order(feed: &Feed, shown: &BackfillId) -> Option<BackfillId> {
+    let all = &feed.state.backfills;
+    let old = all.get(shown).filter(|b| b.state().is_final())?;
+    let newer = |b: &&Backfill| {
+        b.spec.name == old.spec.name && b.started.at > old.started.at && !b.state().is_final()
+    };
+    all.values()
+        .filter(newer)
+        .max_by_key(|b| b.started.at)
+        .map(|b| b.id.clone())
 }
 
 /// Puts a backfill on the screen, the cursor where work is.

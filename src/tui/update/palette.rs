@@ -75,7 +75,8 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
             ranked.push((false, rank, Row { what, shown }));
         }
     }
-    ranked.sort_by_key(|(disabled, rank, _)| (*disabled, *rank));
+    // A name that was typed whole comes first also when it cannot be used now: enter must never do something else.
+    ranked.sort_by_key(|(disabled, rank, _)| (*disabled && *rank > 0, *rank));
     ranked.into_iter().map(|(_, _, row)| row).collect()
 }
 

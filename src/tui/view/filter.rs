@@ -2,9 +2,13 @@
 //! day that cannot be seen.
 
 use crate::{
-    domain::state::{Chunk, ChunkState},
+    domain::{
+        ids::ChunkId,
+        state::{Chunk, ChunkState},
+    },
     tui::model::App,
 };
+use chrono::Datelike;
 use std::fmt::Write;
 
 /// The active filter of a screen.
@@ -46,9 +50,13 @@ impl Filter {
         if needle.is_empty() || chunk.state.word().starts_with(needle) {
             return true;
         }
-        let has = |text: &str| text.to_lowercase().contains(needle);
-        let mut id = String::with_capacity(24);
-        if write!(id, "{}", chunk.id).is_ok() && has(&id) {
+        let has = |text: &str| contains(text, needle);
+        // Writing a date costs more than all else here, so it is done only for what can be part of one.
+        if needle
+            .bytes()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b't'))
+            && in_id(chunk.id, needle)
+        {
             return true;
         }
         let failure = chunk.last().and_then(|a| a.failure.as_ref());
@@ -60,4 +68,24 @@ impl Filter {
                 .as_ref()
                 .is_some_and(|m| has(&m.by.name) || m.reason.as_deref().is_some_and(has))
     }
+}
+
+/// Whether a small-letter needle is in a text of any case. Without an allocation for ASCII, which nearly all is.
+fn contains(text: &str, needle: &str) -> bool {
+    if text.is_ascii() && needle.is_ascii() {
+        let needle = needle.as_bytes();
+        let windows = text.as_bytes().windows(needle.len().max(1));
+        return windows.into_iter().any(|w| w.eq_ignore_ascii_case(needle));
+    }
+    text.to_lowercase().contains(needle)
+}
+
+fn in_id(id: ChunkId, needle: &str) -> bool {
+    let mut text = String::with_capacity(24);
+    let (y, m, d) = (id.date.year(), id.date.month(), id.date.day());
+    let written = match id.hour {
+        None => write!(text, "{y:04}-{m:02}-{d:02}"),
+        Some(_) => write!(text, "{id}"),
+    };
+    written.is_ok() && contains(&text, needle)
 }

@@ -53,14 +53,53 @@ struct Axis {
     labels: u16,
 }
 
-impl Axis {
-    /// An hour; while lag drains half an hour of which the last part is to come.
-    fn new(cells: u16, labels: u16, now: Time, draining: bool) -> Self {
-        let (window, future) = if draining {
-            (1_800.0, cells * 10 / 56)
-        } else {
-            (3_600.0, 0)
+/// How much time the chart shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    minutes: u16,
+    /// The last part is to come.
+    draining: bool,
+}
+
+impl Span {
+    /// An hour, or less while less is known; while lag drains at most half an hour, of which the last part is to come.
+    fn of(signal: Option<&SignalView>, now: Time, draining: bool) -> Self {
+        let first = signal.and_then(|s| s.samples.front()).map(|(at, _)| *at);
+        let known = first.map_or(60, |at| (now - at).num_minutes());
+        let most = if draining { 30 } else { 60 };
+        let minutes = match known {
+            ..5 => 5,
+            5..15 => 15,
+            15..30 => 30,
+            _ => 60,
         };
+        Self {
+            minutes: minutes.min(most),
+            draining,
+        }
+    }
+
+    fn words(self) -> String {
+        match (self.minutes, self.draining) {
+            (60, _) => "last hour".to_owned(),
+            (m, true) => format!("{m}m, dots = predicted"),
+            (m, false) => format!("last {m}m"),
+        }
+    }
+
+    fn short(self) -> String {
+        if self.minutes == 60 {
+            "1 h".to_owned()
+        } else {
+            format!("{}m", self.minutes)
+        }
+    }
+}
+
+impl Axis {
+    fn new(cells: u16, labels: u16, now: Time, span: Span) -> Self {
+        let window = f64::from(span.minutes) * 60.0;
+        let future = if span.draining { cells * 10 / 56 } else { 0 };
         let cell = window / f64::from(cells.max(1));
         let past = cells - future;
         let span = TimeDelta::milliseconds((f64::from(past) * cell * 1_000.0) as i64);
@@ -89,13 +128,14 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, aroun
         .backfill
         .is_some_and(|b| held_by_signal(scene.feed, b, scene.now))
         && scene.signal.is_some_and(|s| s.slope.is_some_and(|m| m < 0.0));
-    title(canvas, area, scene, draining);
+    let span = Span::of(scene.signal, scene.now, draining);
+    title(canvas, area, scene, span);
     let Some(signal) = scene.signal else {
         return without_signal(canvas, area, scene);
     };
     let below = 1 + u16::from(around.running) + u16::from(around.times);
     let rows = area.height.saturating_sub(1 + below);
-    let axis = Axis::new(area.width - around.labels, around.labels, scene.now, draining);
+    let axis = Axis::new(area.width - around.labels, around.labels, scene.now, span);
     chart(
         canvas,
         Rect {
@@ -118,7 +158,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, aroun
     }
 }
 
-fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, draining: bool) {
+fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, span: Span) {
     let look = scene.look;
     let end = area.right();
     let of = scene.signal.map_or(String::new(), |s| format!(" {}", s.name));
@@ -145,19 +185,14 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, draining: bool)
         Unit::Seconds => ("seconds behind", "s behind"),
         Unit::Messages => ("messages behind", "messages"),
     };
-    let span = if draining {
-        "30m, dots = predicted"
-    } else {
-        "last hour"
-    };
-    let full = format!("{long}, {span}");
+    let full = format!("{long}, {}", span.words());
     let room = end.saturating_sub(x + 2);
     let text = if crate::tui::widgets::fit::columns(&full) <= room.min(45).max(room.saturating_sub(6))
         && area.width >= 60
     {
         full
     } else {
-        format!("{short}, {}", if draining { "30m" } else { "1 h" })
+        format!("{short}, {}", span.short())
     };
     let x = canvas.put(x + 2, area.y, end, &text, look.ink(Token::Faint));
     let others = scene
@@ -363,6 +398,8 @@ fn labels(
         ),
         None => ("now ?".to_owned(), Token::Warn),
     };
+    // Padded, so that nothing of a longer label below it is left standing.
+    let text = format!("{text:<0$}", usize::from(columns.saturating_sub(1)));
     canvas.put(x, area.bottom() - 1 - row, end, &text, look.bold(token));
 }
 
@@ -465,10 +502,10 @@ fn changes(
 
 /// Times centred under round minutes.
 fn times(canvas: &mut Canvas<'_>, x: u16, y: u16, scene: &Scene<'_>, axis: Axis) {
-    let minutes = if axis.cell * f64::from(axis.cells) > 2_000.0 {
-        15
-    } else {
-        5
+    let minutes = match axis.cell * f64::from(axis.cells) {
+        ..400.0 => 1,
+        ..2_000.0 => 5,
+        _ => 15,
     };
     let local = axis.start.with_timezone(&scene.zone);
     let into = i64::from(local.minute() % minutes) * 60 + i64::from(local.second());
