@@ -26,6 +26,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub enum Input {
     /// What came of a submission.
     Submitted(AttemptId, SubmitAnswer),
+    /// A submission did not leave, and why: it was withdrawn, or the lease was too old.
+    NotSent(AttemptId, String),
     /// News about a run.
     Run(AttemptId, RunUpdate),
     /// What recovery found.
@@ -221,6 +223,7 @@ impl Core {
     pub fn take(&mut self, state: &mut State, input: Input, drawn: f64, now: Time) {
         match input {
             Input::Submitted(attempt, answer) => self.submitted(state, attempt, answer, drawn, now),
+            Input::NotSent(attempt, why) => self.not_sent(state, attempt, why, now),
             Input::Run(attempt, update) => self.updated(state, attempt, update, drawn, now),
             Input::Probed(attempt, probe) => self.probed(state, attempt, probe, drawn, now),
             Input::StopFailed(attempt, why) => {
@@ -258,6 +261,16 @@ impl Core {
                 adopted: true,
                 running,
             },
+            // What a human or another supervisor ended meanwhile is folded by now. Else the executor cannot find out,
+            // and that is a failure of its own: sent again at once it would go round in circles.
+            SubmitAnswer::NotWanted { why } if still_wanted(state, &id) => {
+                let failure = Failure {
+                    class: FailureClass::Platform,
+                    exit: None,
+                    message: format!("{executor} did not take it: {why}"),
+                };
+                return self.ended(state, id, RunEnd::failed(failure), drawn, now);
+            }
             SubmitAnswer::NotWanted { why } => Payload::SubmissionWithdrawn { attempt: id, why },
             SubmitAnswer::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             SubmitAnswer::Refused { failure } => {
@@ -265,6 +278,15 @@ impl Core {
             }
         };
         self.say(state, &backfill, actor, payload, now);
+    }
+
+    fn not_sent(&mut self, state: &mut State, id: AttemptId, why: String, now: Time) {
+        self.sending.remove(&id);
+        if standing(state, &id).is_some() {
+            let backfill = id.backfill.clone();
+            let payload = Payload::SubmissionWithdrawn { attempt: id, why };
+            self.say(state, &backfill, Actor::supervisor(), payload, now);
+        }
     }
 
     fn updated(&mut self, state: &mut State, id: AttemptId, update: RunUpdate, drawn: f64, now: Time) {
@@ -422,6 +444,12 @@ pub(super) fn open(backfill: &Backfill) -> impl Iterator<Item = (&Chunk, &Attemp
 fn standing(state: &State, id: &AttemptId) -> Option<(Name, Phase)> {
     let attempt = state.backfills.get(&id.backfill)?.chunk(id.chunk)?.open()?;
     (attempt.no == id.no).then(|| (attempt.executor.clone(), attempt.phase))
+}
+
+/// Whether nobody asked for the end of an open attempt.
+fn still_wanted(state: &State, id: &AttemptId) -> bool {
+    let chunk = state.backfills.get(&id.backfill).and_then(|b| b.chunk(id.chunk));
+    chunk.and_then(Chunk::open).is_some_and(|a| !a.stop_requested)
 }
 
 /// The failure of an attempt that nobody had an answer for and that certainly never ran.

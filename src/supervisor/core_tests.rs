@@ -283,3 +283,34 @@ fn a_signal_that_is_amended_in_protects_at_once() {
     let limit = &desk.seen.by_name("orders").unwrap().limit;
     assert_eq!((limit.value, limit.rule), (0, Rule::Start), "{}", limit.why);
 }
+
+/// An executor that cannot find out whether an attempt is wanted is not asked again without end.
+#[test]
+fn not_wanted_is_a_failure_unless_somebody_wanted_the_end() {
+    let not_wanted = || SubmitAnswer::NotWanted {
+        why: "the journal cannot be read".to_owned(),
+    };
+    let mut desk = Desk::new(Night::new(1));
+    desk.decide();
+    let effects = desk.append();
+    desk.take(Input::Submitted(submits(&effects)[0].clone(), not_wanted()));
+    assert_eq!(desk.state_of(0), ChunkState::Failed);
+
+    let mut desk = Desk::new(Night::new(1));
+    desk.decide();
+    let effects = desk.append();
+    let attempt = submits(&effects)[0].clone();
+    desk.night.human(Payload::StopRequested {
+        chunks: vec![attempt.chunk],
+    });
+    desk.seen = desk.night.state.clone();
+    desk.take(Input::Submitted(attempt, not_wanted()));
+    assert_eq!(desk.state_of(0), ChunkState::Cancelled);
+
+    let mut desk = Desk::new(Night::new(1));
+    desk.decide();
+    let effects = desk.append();
+    let why = "the lease was not renewed in time".to_owned();
+    desk.take(Input::NotSent(submits(&effects)[0].clone(), why));
+    assert_eq!(desk.state_of(0), ChunkState::Pending);
+}

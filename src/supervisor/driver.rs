@@ -112,14 +112,14 @@ impl Driver {
         let (gate, inbox, deadline) = (self.gate.clone(), self.inbox.clone(), self.deadline);
         tokio::spawn(async move {
             let id = order.attempt.clone();
-            let broken = SubmitAnswer::Unknown {
+            let broken = Ok(SubmitAnswer::Unknown {
                 why: BROKEN.to_owned(),
-            };
+            });
             let sending = async move {
                 match resolve(sources, &order.spec.env_secrets).await {
                     Err(failure) => {
                         gate.withdraw(&order.attempt);
-                        SubmitAnswer::Refused { failure }
+                        Ok(SubmitAnswer::Refused { failure })
                     }
                     Ok(secrets) => {
                         order.secrets = secrets;
@@ -129,7 +129,10 @@ impl Driver {
             };
             let answer = apart(sending, broken).await;
             reached(kill_point::ANSWERED);
-            let _ = inbox.send(Input::Submitted(id, answer));
+            let _ = inbox.send(match answer {
+                Ok(answer) => Input::Submitted(id, answer),
+                Err(why) => Input::NotSent(id, why.to_owned()),
+            });
         });
     }
 
@@ -183,25 +186,22 @@ async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static
     }
 }
 
-/// The last step before the outside: gate and lease are looked at right here.
+/// The last step before the outside: gate and lease are looked at right here. The error says why it did not leave.
 async fn pass_and_send(
     gate: &Gate,
     executor: Arc<dyn Executor>,
     order: RunOrder,
     deadline: Duration,
-) -> SubmitAnswer {
-    let not_wanted = |why: &str| SubmitAnswer::NotWanted { why: why.to_owned() };
+) -> Result<SubmitAnswer, &'static str> {
     match gate.pass(&order.attempt, boot_now()) {
-        Pass::Withdrawn => return not_wanted("withdrawn before it was sent"),
-        Pass::LeaseTooOld => return not_wanted("the lease was not renewed in time"),
+        Pass::Withdrawn => return Err("withdrawn before it was sent"),
+        Pass::LeaseTooOld => return Err("the lease was not renewed in time"),
         Pass::Go => reached(kill_point::GATE_PASSED),
     }
-    match tokio::time::timeout(deadline, executor.submit(order)).await {
-        Ok(answer) => answer,
-        Err(_) => SubmitAnswer::Unknown {
-            why: format!("no answer to the submission within {} s", deadline.as_secs_f32()),
-        },
-    }
+    let answer = tokio::time::timeout(deadline, executor.submit(order)).await;
+    Ok(answer.unwrap_or_else(|_| SubmitAnswer::Unknown {
+        why: format!("no answer to the submission within {} s", deadline.as_secs_f32()),
+    }))
 }
 
 /// Secrets are read for each attempt. One that cannot be read is a failure of the order, not of the day.

@@ -435,18 +435,19 @@ impl Workspace {
     }
 
     /// Each attempt is intended once, ends at most once, and nothing is said of it before or after; and nothing is
-    /// intended between a confirmed pause and its end.
+    /// intended while a confirmed pause or cancel stands.
     pub fn assert_sound(&self) {
         let (mut open, mut over) = (BTreeSet::new(), BTreeSet::new());
-        let mut paused = BTreeSet::new();
+        let mut state = State::default();
         for event in self.events() {
-            let (seq, backfill) = (event.seq, event.backfill.clone());
+            let seq = event.seq;
+            let before = event
+                .backfill
+                .as_ref()
+                .and_then(|id| state.backfills.get(id))
+                .is_some_and(|b| b.cancel.is_some() || b.pause.as_ref().is_some_and(|p| p.applied.is_some()));
+            state.apply(&event);
             let payload = known(event);
-            match &payload {
-                Payload::PauseApplied { .. } => drop(paused.insert(backfill.clone())),
-                Payload::Resumed {} | Payload::CancelRequested {} => drop(paused.remove(&backfill)),
-                _ => {}
-            }
             let Some(attempt) = payload.attempt() else {
                 continue;
             };
@@ -454,10 +455,7 @@ impl Workspace {
                 Payload::SubmissionIntended { .. } => {
                     let new = open.insert(attempt.clone()) && !over.contains(attempt);
                     assert!(new, "{attempt} is intended a second time by event {seq}");
-                    assert!(
-                        !paused.contains(&backfill),
-                        "event {seq} intends {attempt} in a pause"
-                    );
+                    assert!(!before, "event {seq} intends {attempt} in a pause");
                 }
                 Payload::RunEnded { .. } | Payload::SubmissionWithdrawn { .. } => {
                     assert!(
