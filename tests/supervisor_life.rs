@@ -8,6 +8,7 @@ mod support;
 
 use backfill::domain::{event::Payload, state::ChunkState};
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read as _, Write as _},
     path::{Path, PathBuf},
@@ -122,6 +123,58 @@ fn stopped_by_command_it_starts_nothing_more() {
             .filter(|p| matches!(p, Payload::SubmissionIntended { .. }));
         assert_eq!(later.count(), 0, "round {round}");
     }
+}
+
+/// Whoever says stop means that nobody supervises, not that the next in line does.
+#[test]
+fn stopped_by_command_no_follower_takes_over() {
+    let workspace = Setup::new(4, 2)
+        .and(Order::new("invoices", 4, 2))
+        .job(UNTIL_LET_GO)
+        .open();
+    let _hold = hold(&workspace);
+    let mut holder = workspace.run("orders");
+    running(&workspace, 2);
+    let mut follower = workspace.run("invoices");
+    workspace.wait("invoices", || workspace.backfill("invoices").map(drop));
+    std::thread::sleep(ms(300));
+    workspace.call(&["stop"]).ok();
+    assert_eq!((holder.end(), follower.end()), (1, 1), "{}", workspace.told());
+    assert_eq!(workspace.epochs(), [1]);
+    let status = workspace.call(&["status"]).ok();
+    assert!(status.out.starts_with("nobody supervises"), "{status:?}");
+}
+
+/// Somebody else's long transaction: nothing is sent meanwhile, and afterwards the work goes on.
+#[test]
+fn a_journal_that_is_locked_for_a_while_holds_everything_up_and_loses_nothing() {
+    let workspace = Setup::new(40, 3)
+        .job("mark start\nsleep 0.05\nmark end")
+        .tuning("lease_renew", "300ms")
+        .tuning("lease_stop", "1s")
+        .tuning("lease_ttl", "1500ms")
+        .open();
+    let mut run = workspace.run("orders");
+    workspace.wait("progress", || (workspace.done("orders") >= 5).then_some(()));
+    for seconds in [2, 6] {
+        let other = rusqlite::Connection::open(workspace.path("state/journal.db")).unwrap();
+        other.busy_timeout(PATIENCE).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        std::thread::sleep(ms(300));
+        let started = workspace.started();
+        std::thread::sleep(Duration::from_secs(seconds));
+        assert_eq!(
+            workspace.started(),
+            started,
+            "nothing starts that is not journaled"
+        );
+        other.execute_batch("ROLLBACK").unwrap();
+        let done = workspace.done("orders");
+        workspace.wait("progress", || (workspace.done("orders") > done + 3).then_some(()));
+    }
+    assert_eq!(run.end(), 0, "{}", workspace.told());
+    assert_eq!(workspace.epochs(), [1]);
+    workspace.assert_once_only();
 }
 
 #[test]
@@ -290,20 +343,21 @@ fn a_follower_takes_over_with_the_file_as_it_is_now() {
     let payloads = workspace.payloads();
     let taken = |p: &Payload| matches!(p, Payload::LeaseTaken { epoch: 2, .. });
     let from = payloads.iter().position(taken).unwrap();
-    let (mut open, mut most) = (3, 0);
+    let (mut own, mut most, mut all) = (BTreeSet::new(), 0, 0);
     for payload in payloads.iter().skip(from) {
         match payload {
-            Payload::SubmissionIntended { .. } => open += 1,
-            Payload::RunEnded { .. } | Payload::SubmissionWithdrawn { .. } => open -= 1,
+            Payload::SubmissionIntended { attempt, .. } => {
+                all += 1;
+                own.insert(attempt.to_string());
+            }
+            Payload::RunEnded { attempt, .. } => {
+                own.remove(&attempt.to_string());
+            }
             _ => {}
         }
-        most = most.max(open);
+        most = most.max(own.len());
     }
-    let again = payloads
-        .iter()
-        .skip(from)
-        .filter(|p| matches!(p, Payload::SubmissionIntended { .. }));
-    assert_eq!((again.count(), most), (15, 3), "{}", workspace.told());
+    assert_eq!((all, most), (15, 3), "{}", workspace.told());
 }
 
 /// Nobody may go on with a journal that is not where others look for it.

@@ -11,6 +11,7 @@ use backfill::{
     executor::local::kill_point as shim_points,
     supervisor::kill_point as points,
 };
+use rand::RngExt;
 use std::{fs, sync::Barrier};
 use support::{Noise, Order, Setup, Workspace, known, moment, ms, seeded};
 
@@ -373,4 +374,81 @@ fn no_takeover_runs_more_at_a_time_than_there_are_slots() {
     });
     assert!(workspace.most_at_a_time() <= 4);
     workspace.assert_once_only();
+}
+
+/// Operators and accidents in any order: in the end everything is done, nothing ran twice, and never more at a time
+/// than there are slots.
+#[test]
+fn whatever_people_and_accidents_do_in_any_order_everything_ends_done_once() {
+    for seed in 50..53 {
+        chaos(seed);
+    }
+}
+
+fn chaos(seed: u64) {
+    let workspace = Setup::new(90, 3)
+        .job(
+            "mark start\nsleep 0.01\nmark end\n\
+             case $1-$BACKFILL_ATTEMPT in *7-1|*3-1|*3-2) exit 75 ;; esac",
+        )
+        .tuning("lease_renew", "300ms")
+        .tuning("lease_stop", "1s")
+        .tuning("lease_ttl", "1500ms")
+        .open();
+    let mut rng = seeded(seed);
+    let mut runs = vec![workspace.run("orders")];
+    workspace.wait("the start", || workspace.backfill("orders").map(drop));
+    for step in 0..25 {
+        std::thread::sleep(moment(&mut rng, 0, 120));
+        let day = format!("2023-0{}-{:02}", rng.random_range(1..4), rng.random_range(1..29));
+        match rng.random_range(0..9) {
+            0 => drop(workspace.call(&["pause", "orders"])),
+            1 => drop(workspace.call(&["resume", "orders"])),
+            2 => drop(workspace.call(&["hold", "orders", &day])),
+            3 => drop(workspace.call(&["release", "orders", &day])),
+            4 => drop(workspace.call(&["throttle", "orders", "cap", "2"])),
+            5 => drop(workspace.call(&["rerun", "orders", &day, "--yes"])),
+            6 => {
+                // Until its lease is lost; another one takes over, and this one goes on beside it.
+                let run = runs.last().unwrap();
+                run.signal("STOP");
+                std::thread::sleep(ms(1700));
+                runs.push(workspace.run("orders"));
+                std::thread::sleep(moment(&mut rng, 0, 200));
+                runs[runs.len() - 2].signal("CONT");
+            }
+            _ => {
+                for run in runs.drain(..) {
+                    run.kill();
+                }
+                runs.push(workspace.run("orders"));
+            }
+        }
+        assert!(workspace.most_at_a_time() <= 3, "seed {seed}, step {step}");
+    }
+    drop(workspace.call(&["throttle", "orders", "auto"]));
+    drop(workspace.call(&["release", "orders", "2023-01-01..2023-03-31"]));
+    drop(workspace.call(&["resume", "orders"]));
+    drop(runs);
+    let mut last = workspace.run("orders");
+    assert_eq!(last.end(), 0, "seed {seed}: {}", workspace.told());
+    assert_eq!(workspace.done("orders"), 90, "seed {seed}");
+    assert!(workspace.most_at_a_time() <= 3, "seed {seed}");
+    workspace.assert_once_only();
+}
+
+/// Case B36: what never comes to run costs an attempt each time, backs off and ends in quarantine.
+#[test]
+fn a_shim_that_always_dies_before_its_command_ends_in_quarantine() {
+    let workspace = Setup::new(2, 2).open();
+    let mut run = workspace.run_with("orders", |c| {
+        c.env("BACKFILL_TESTING", "1")
+            .env("BACKFILL_KILL_AT", shim_points::SHIM_CHECKED);
+    });
+    assert_eq!(run.end(), 1, "{}", workspace.told());
+    assert_eq!(workspace.in_state("orders", ChunkState::Quarantined), 2);
+    assert!(workspace.started().is_empty());
+    for chunk in &workspace.backfill("orders").unwrap().chunks {
+        assert_eq!(chunk.attempts.len(), 11, "ten retries of a platform failure");
+    }
 }

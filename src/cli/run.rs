@@ -8,7 +8,7 @@ use super::{
 use crate::{
     config::{self, BackfillConfig, Config},
     domain::{
-        event::{Actor, NewEvent, Payload},
+        event::{Actor, NewEvent, Payload, Read},
         human,
         ids::{BackfillId, Name},
         state::{Backfill, BackfillState, ChunkState, State},
@@ -355,7 +355,7 @@ enum Followed {
     ToTheEnd(Box<State>),
     /// Nobody supervises any more.
     Alone,
-    /// Somebody sent TERM or INT.
+    /// Somebody sent TERM or INT, or asked for an end of supervising.
     Told(Box<State>),
 }
 
@@ -378,11 +378,17 @@ fn follow(
         std::thread::sleep(crate::journal::FOLLOW_EVERY);
         // Looked at before the events: what a holder appended before it ended is then seen as well.
         let alive = glance::holder(journal).as_ref().is_some_and(glance::is_alive);
+        let mut stopped = false;
         for event in journal.read_after(state.head, 10_000)? {
             state.apply(&event);
             watcher(&state, &event);
+            stopped |= matches!(event.payload, Read::Known(Payload::StopSupervising {}));
         }
         let over = state.backfills.get(id).is_none_or(|b| b.state().is_final());
+        // Whoever said stop did not mean that the next in line goes on.
+        if stopped && !over {
+            return Ok(Followed::Told(Box::new(state)));
+        }
         if !alive && !over {
             return Ok(Followed::Alone);
         }

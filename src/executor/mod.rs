@@ -113,6 +113,20 @@ pub struct RunEnd {
     pub note: Option<String>,
 }
 
+impl RunEnd {
+    /// A run that failed before anything was measured of it.
+    pub const fn failed(failure: Failure) -> Self {
+        Self {
+            result: Err(failure),
+            cancelled: false,
+            started: None,
+            ended: None,
+            peak: None,
+            note: None,
+        }
+    }
+}
+
 /// News about an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunUpdate {

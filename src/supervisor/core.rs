@@ -6,7 +6,7 @@ use crate::{
     domain::{
         Time,
         event::{Actor, Event, NewEvent, Next, Outcome, Payload},
-        failure::Failure,
+        failure::{Failure, FailureClass},
         ids::{AttemptId, BackfillId, Name},
         spec::OnFailure,
         state::{Attempt, Backfill, Chunk, ChunkState, Phase, State},
@@ -261,15 +261,7 @@ impl Core {
             SubmitAnswer::NotWanted { why } => Payload::SubmissionWithdrawn { attempt: id, why },
             SubmitAnswer::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             SubmitAnswer::Refused { failure } => {
-                let end = RunEnd {
-                    result: Err(failure),
-                    cancelled: false,
-                    started: None,
-                    ended: None,
-                    peak: None,
-                    note: None,
-                };
-                return self.ended(state, id, end, drawn, now);
+                return self.ended(state, id, RunEnd::failed(failure), drawn, now);
             }
         };
         self.say(state, &backfill, actor, payload, now);
@@ -311,10 +303,11 @@ impl Core {
             Probe::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             // An intent whose sending a crash prevented: `tick` sends the same attempt now, or withdraws it.
             Probe::NeverRan if phase == Phase::Intended => return,
-            Probe::NeverRan if phase == Phase::Uncertain => Payload::SubmissionWithdrawn {
-                attempt: id,
-                why: "it never ran".to_owned(),
-            },
+            // It counts as an attempt, with its delay and its budget: whatever kept it from running may do so again.
+            Probe::NeverRan if phase == Phase::Uncertain => {
+                let end = RunEnd::failed(never_ran(state, &id));
+                return self.ended(state, id, end, drawn, now);
+            }
             // The journal knows that it ran, the executor says it never did: evidence disagrees (case B38).
             Probe::NeverRan => Payload::RunUncertain {
                 attempt: id,
@@ -429,6 +422,17 @@ pub(super) fn open(backfill: &Backfill) -> impl Iterator<Item = (&Chunk, &Attemp
 fn standing(state: &State, id: &AttemptId) -> Option<(Name, Phase)> {
     let attempt = state.backfills.get(&id.backfill)?.chunk(id.chunk)?.open()?;
     (attempt.no == id.no).then(|| (attempt.executor.clone(), attempt.phase))
+}
+
+/// The failure of an attempt that nobody had an answer for and that certainly never ran.
+fn never_ran(state: &State, id: &AttemptId) -> Failure {
+    let chunk = state.backfills.get(&id.backfill).and_then(|b| b.chunk(id.chunk));
+    let why = chunk.and_then(|c| c.why.as_deref()).unwrap_or("no answer");
+    Failure {
+        class: FailureClass::Platform,
+        exit: None,
+        message: format!("it never ran: {why}"),
+    }
 }
 
 /// Whether an event tells what happened, rather than what the holder concluded from the state it had.

@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::Read as _,
     path::{Path, PathBuf},
@@ -342,7 +342,7 @@ impl Workspace {
 
     /// The same for marks that begin in the middle of the work: an end without a start is passed over.
     pub fn marks_at_a_time(&self) -> usize {
-        let mut now = std::collections::BTreeSet::new();
+        let mut now = BTreeSet::new();
         let mut most = 0;
         for line in self.marks() {
             if let Some(attempt) = line.strip_prefix("start ") {
@@ -430,6 +430,47 @@ impl Workspace {
             .collect();
         for attempt in &started {
             assert!(intended.contains(attempt), "{attempt} ran without an intent");
+        }
+        self.assert_sound();
+    }
+
+    /// Each attempt is intended once, ends at most once, and nothing is said of it before or after; and nothing is
+    /// intended between a confirmed pause and its end.
+    pub fn assert_sound(&self) {
+        let (mut open, mut over) = (BTreeSet::new(), BTreeSet::new());
+        let mut paused = BTreeSet::new();
+        for event in self.events() {
+            let (seq, backfill) = (event.seq, event.backfill.clone());
+            let payload = known(event);
+            match &payload {
+                Payload::PauseApplied { .. } => drop(paused.insert(backfill.clone())),
+                Payload::Resumed {} | Payload::CancelRequested {} => drop(paused.remove(&backfill)),
+                _ => {}
+            }
+            let Some(attempt) = payload.attempt() else {
+                continue;
+            };
+            match &payload {
+                Payload::SubmissionIntended { .. } => {
+                    let new = open.insert(attempt.clone()) && !over.contains(attempt);
+                    assert!(new, "{attempt} is intended a second time by event {seq}");
+                    assert!(
+                        !paused.contains(&backfill),
+                        "event {seq} intends {attempt} in a pause"
+                    );
+                }
+                Payload::RunEnded { .. } | Payload::SubmissionWithdrawn { .. } => {
+                    assert!(
+                        open.remove(attempt),
+                        "event {seq} ends {attempt}, which is not open"
+                    );
+                    over.insert(attempt.clone());
+                }
+                _ => assert!(
+                    open.contains(attempt),
+                    "event {seq} is about {attempt}, which is not open"
+                ),
+            }
         }
     }
 
