@@ -444,7 +444,10 @@ impl Workspace {
             let payload = known(event);
             match &payload {
                 Payload::PauseApplied { .. } => drop(paused.insert(backfill.clone())),
-                Payload::Resumed {} | Payload::CancelRequested {} => drop(paused.remove(&backfill)),
+                // A cancel is confirmed like a pause; a re-run ends it.
+                Payload::Resumed {} | Payload::CancelRequested {} | Payload::RerunRequested { .. } => {
+                    paused.remove(&backfill);
+                }
                 _ => {}
             }
             let Some(attempt) = payload.attempt() else {
