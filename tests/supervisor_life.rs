@@ -90,7 +90,7 @@ fn told_to_end_a_follower_ends_within_two_seconds() {
     follower.signal("TERM");
     follower.end_within(TWO_SECONDS);
 
-    old.signal("STOP");
+    old.freeze(&workspace);
     std::thread::sleep(ms(1700));
     let _new = workspace.run("orders");
     workspace.wait("the takeover", || (workspace.epochs() == [1, 2]).then_some(()));

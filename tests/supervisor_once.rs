@@ -223,7 +223,7 @@ fn stopped_holder(setup: Setup, stopped_for: std::time::Duration) {
     let mut old = workspace.run("orders");
     workspace.wait("some progress", || (workspace.done("orders") >= 6).then_some(()));
     std::thread::sleep(moment(&mut rng, 0, 60));
-    old.signal("STOP");
+    old.freeze(&workspace);
     std::thread::sleep(stopped_for);
     let mut new = workspace.run("orders");
     workspace.wait("the takeover", || (workspace.epochs() == [1, 2]).then_some(()));
@@ -411,7 +411,7 @@ fn chaos(seed: u64) {
             6 => {
                 // Until its lease is lost; another one takes over, and this one goes on beside it.
                 let run = runs.last().unwrap();
-                run.signal("STOP");
+                run.freeze(&workspace);
                 std::thread::sleep(ms(1700));
                 runs.push(workspace.run("orders"));
                 std::thread::sleep(moment(&mut rng, 0, 200));

@@ -217,7 +217,7 @@ fn a_pause_that_the_supervisor_has_not_confirmed_is_not_called_paused() {
     let workspace = Setup::new(3000, 2).open();
     let run = workspace.run("orders");
     workspace.wait("progress", || (workspace.done("orders") >= 3).then_some(()));
-    run.signal("STOP");
+    run.freeze(&workspace);
     let begun = Instant::now();
     let said = workspace.call(&["pause", "orders", "--json"]).ok().json();
     assert!(begun.elapsed() >= Duration::from_secs(5));
@@ -235,7 +235,7 @@ fn a_pause_that_somebody_resumed_meanwhile_is_not_called_paused() {
     let workspace = Setup::new(3000, 2).open();
     let run = workspace.run("orders");
     workspace.wait("progress", || (workspace.done("orders") >= 3).then_some(()));
-    run.signal("STOP");
+    run.freeze(&workspace);
     let mut command = workspace.program(&["pause", "orders"]);
     command.stdout(std::process::Stdio::piped());
     let mut pause = Running {

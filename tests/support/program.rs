@@ -34,6 +34,19 @@ impl Running {
             .unwrap();
     }
 
+    /// Stops the process, and not in the middle of a transaction, in which it would keep everybody from writing.
+    pub fn freeze(&self, workspace: &Workspace) {
+        super::wait_for("a moment without a transaction", || {
+            self.signal("STOP");
+            let journal = rusqlite::Connection::open(workspace.path("state/journal.db")).unwrap();
+            let free = journal.execute_batch("BEGIN IMMEDIATE; ROLLBACK;").is_ok();
+            if !free {
+                self.signal("CONT");
+            }
+            free.then_some(())
+        });
+    }
+
     /// As if the machine had pulled the plug on it.
     pub fn kill(mut self) {
         let _ = self.child.kill();
