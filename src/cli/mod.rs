@@ -1,6 +1,7 @@
 //! Floor 5: the non-interactive commands, their wiring and their exit codes.
 
 pub mod args;
+pub mod attention;
 pub mod check;
 pub mod command;
 pub mod context;
