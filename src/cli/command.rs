@@ -188,7 +188,9 @@ pub fn close_breaker(ctx: &mut Context, name: &str, reason: Reason) -> Done {
 /// `throttle NAME ..`.
 pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
     match to {
-        ThrottleTo::Cap { n: 0, .. } => Err(Exit::usage("a cap of 0 is a pause: backfill pause NAME")),
+        ThrottleTo::Cap { n: 0, .. } => {
+            Err(Exit::usage("a cap of 0 is a pause").hint(format!("backfill pause {name}")))
+        }
         ThrottleTo::Cap { n, reason } => simple(
             ctx,
             name,
@@ -197,7 +199,7 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
             &format!("capped at {n}"),
         ),
         ThrottleTo::Force { duration, .. } if duration > FORCE_MAX || duration.is_zero() => {
-            Err(Exit::usage("a force lasts at most 4h: --for 30m"))
+            Err(Exit::usage("a force lasts at most 4h").hint("--for 30m"))
         }
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
@@ -422,10 +424,7 @@ fn consent_given(ctx: &Context, preview: &Preview, consent: &Consent) -> Result<
         return Ok(true);
     }
     if ctx.json || !std::io::stdin().is_terminal() {
-        return Err(Exit::usage(format!(
-            "{}: add --yes to do it, --dry-run to look",
-            preview.title
-        )));
+        return Err(Exit::usage(&preview.title).hint("add --yes to do it, --dry-run to look"));
     }
     line(&words(preview))?;
     write!(std::io::stdout(), "\nGo on? Type yes: ")?;

@@ -1,5 +1,7 @@
 //! What every command needs: the configuration, the journal, who acts, and how to print.
 
+pub use super::exit::{Done, Exit};
+
 use super::args::Global;
 use crate::{
     config::{self, Config},
@@ -7,6 +9,7 @@ use crate::{
         event::{Actor, NewEvent, Payload},
         ids::BackfillId,
         state::{Backfill, State},
+        text,
     },
     journal::{AppendError, Journal, Options},
     plan::decide::Surroundings,
@@ -15,46 +18,9 @@ use crate::{
 use chrono::Utc;
 use serde::Serialize;
 use std::{
-    fmt,
     io::Write,
     time::{Duration, Instant},
 };
-
-/// How a command ended without success, with its exit code.
-#[derive(Debug)]
-pub struct Exit {
-    /// The code.
-    pub code: u8,
-    /// What to tell on standard error; empty if everything was said.
-    pub message: String,
-}
-
-impl Exit {
-    /// Wrong usage, wrong configuration, or a refused command: 2.
-    pub fn usage(message: impl fmt::Display) -> Self {
-        Self {
-            code: 2,
-            message: message.to_string(),
-        }
-    }
-
-    /// Only a code.
-    pub const fn code(code: u8) -> Self {
-        Self {
-            code,
-            message: String::new(),
-        }
-    }
-}
-
-impl<E: std::error::Error> From<E> for Exit {
-    fn from(error: E) -> Self {
-        Self::usage(error)
-    }
-}
-
-/// What a command returns: `Ok` is exit code 0.
-pub type Done = Result<(), Exit>;
 
 /// Configuration, journal, actor.
 pub struct Context {
@@ -122,7 +88,7 @@ pub fn on_newest<C, T>(
 /// It is not there or not right.
 pub fn config(global: &Global) -> Result<Config, Exit> {
     let path = config::find(global.config.as_deref())?;
-    Ok(Config::load(&path)?)
+    Config::load(&path).map_err(|errors| Exit::config(&errors))
 }
 
 impl Context {
@@ -193,9 +159,7 @@ impl Context {
 
     /// An event of this actor.
     pub fn event(&self, backfill: Option<&BackfillId>, payload: Payload, reason: Option<String>) -> NewEvent {
-        let reason = reason
-            .map(|r| crate::domain::text::one_line(&r, 500))
-            .filter(|r| !r.is_empty());
+        let reason = reason.map(|r| text::one_line(&r, 500)).filter(|r| !r.is_empty());
         NewEvent {
             at: Utc::now(),
             actor: self.actor.clone(),
@@ -270,15 +234,17 @@ pub fn find<'a>(state: &'a State, config: &Config, name: &str) -> Result<&'a Bac
     }
     let configured = config.backfills.keys().any(|n| n.as_str() == name);
     if configured {
-        return Err(Exit::usage(format!(
-            "{name} has not been started: backfill run {name}"
-        )));
+        return Err(Exit::usage(format!("{name} has not been started")).hint(format!("backfill run {name}")));
     }
+    Err(unknown(config, name))
+}
+
+/// There is no such backfill in the configuration.
+pub fn unknown(config: &Config, name: &str) -> Exit {
     let known: Vec<&str> = config.backfills.keys().map(|n| n.as_str()).collect();
-    let near = config::nearest(name, known.iter().copied())
-        .map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Err(Exit::usage(format!(
-        "there is no backfill {name}{near} Configured: {}",
-        known.join(", ")
-    )))
+    let near =
+        config::nearest(name, known.iter().copied()).map_or(String::new(), |n| format!("did you mean {n}? "));
+    let file = text::clean(&config.path.display().to_string());
+    Exit::usage(format!("there is no backfill {name} in {file}"))
+        .hint(format!("{near}configured: {}", known.join(", ")))
 }

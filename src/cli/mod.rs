@@ -5,6 +5,7 @@ pub mod attention;
 pub mod check;
 pub mod command;
 pub mod context;
+pub mod exit;
 pub mod logging;
 pub mod logs;
 pub mod plan;
@@ -15,20 +16,19 @@ pub mod tell;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-use context::{Context, Done, Exit};
-use std::{io::Write, process::ExitCode};
+use context::{Context, Done};
+use std::process::ExitCode;
 
 /// Reads the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::tell_grammar(&error, std::env::args_os()),
+    };
+    let json = cli.global.json;
+    match dispatch(cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Exit { code, message }) => {
-            if !message.is_empty() {
-                // Standard error may be gone; the exit code still tells.
-                let _ = writeln!(std::io::stderr(), "backfill: {message}");
-            }
-            ExitCode::from(code)
-        }
+        Err(exit) => exit.tell(json),
     }
 }
 

@@ -22,13 +22,7 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
     let config = context::config(global)?;
     let name: Name = name.parse().map_err(Exit::usage)?;
     let Some(configured) = config.backfills.get(&name) else {
-        let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
-        let near = config::nearest(name.as_str(), known.iter().copied())
-            .map_or(String::new(), |n| format!("; did you mean {n}?"));
-        return Err(Exit::usage(format!(
-            "there is no [backfills.{name}] in {}{near}",
-            config.path.display()
-        )));
+        return Err(context::unknown(&config, name.as_str()));
     };
     let spec = &configured.spec;
     let draft = draft(spec);

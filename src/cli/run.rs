@@ -57,7 +57,8 @@ pub struct How {
 /// Exit code 1 incomplete or cancelled, 2 usage or configuration, 5 already supervised.
 pub fn run(global: &Global, name: Option<&str>, how: How, log: Option<&Path>) -> Done {
     if global.read_only {
-        return Err(Exit::usage("read-only: a supervisor starts work"));
+        return Err(Exit::usage("read-only: a supervisor starts work")
+            .hint("leave --read-only and BACKFILL_READ_ONLY away"));
     }
     let config = context::config(global)?;
     let name: Option<Name> = name.map(str::parse).transpose().map_err(Exit::usage)?;
@@ -98,17 +99,14 @@ fn everything(config: &Config, how: How) -> Done {
         .values()
         .all(|b| b.state().is_final())
     {
-        return Err(Exit::usage(
-            "no backfill waits for a supervisor: start one with backfill run NAME",
-        ));
+        return Err(
+            Exit::usage("no backfill waits for a supervisor").hint("start one with backfill run NAME")
+        );
     }
     let lease = match journal.acquire(boot_now(), &config.tuning) {
         Ok(lease) => lease,
         Err(AcquireError::Denied(denied)) => {
-            return Err(Exit {
-                code: ALREADY,
-                message: format!("supervised already, by {denied}"),
-            });
+            return Err(Exit::new(ALREADY, format!("supervised already, by {denied}")));
         }
         Err(error) => return Err(error.into()),
     };
@@ -122,10 +120,7 @@ fn everything(config: &Config, how: How) -> Done {
         hold(runtime, signals, &work, journal, lease, Until::AllEnded)
     })?;
     match ended {
-        Ended::LeaseLost(to) => Err(Exit {
-            code: ALREADY,
-            message: format!("the lease went to {to}"),
-        }),
+        Ended::LeaseLost(to) => Err(Exit::new(ALREADY, format!("the lease went to {to}"))),
         Ended::BackfillEnded | Ended::Told => Ok(()),
     }
 }
@@ -207,10 +202,10 @@ fn until_ended(
                 let state = journal.load_state()?;
                 let live = state.by_name(name.as_str()).filter(|b| !b.state().is_final());
                 if id.is_none() && live.is_some() {
-                    return Err(Exit {
-                        code: ALREADY,
-                        message: format!("{name} is supervised already, by {denied}"),
-                    });
+                    return Err(Exit::new(
+                        ALREADY,
+                        format!("{name} is supervised already, by {denied}"),
+                    ));
                 }
                 let known = match &id {
                     Some(known) => known.clone(),
@@ -420,13 +415,16 @@ fn ensure_started(
                 };
             }
             if let (Some(ended), false) = (newest, how.yes) {
-                return Try::No(Exit::usage(format!(
-                    "a new order of {name} rewrites {} of {}, {} .. {}: add --yes",
-                    human::counted(ended.chunks.len() as u64, "partition"),
-                    ended.spec.target,
-                    ended.spec.start,
-                    ended.spec.end
-                )));
+                return Try::No(
+                    Exit::usage(format!(
+                        "a new order of {name} rewrites {} of {}, {} .. {}",
+                        human::counted(ended.chunks.len() as u64, "partition"),
+                        ended.spec.target,
+                        ended.spec.start,
+                        ended.spec.end
+                    ))
+                    .hint("add --yes"),
+                );
             }
             let id = BackfillId::new(name, rand::random());
             match started(state, config, name, actor, &id) {
@@ -448,11 +446,18 @@ fn started(
     actor: &Actor,
     id: &BackfillId,
 ) -> Result<NewEvent, Exit> {
-    let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
+    let configured = config
+        .backfills
+        .get(name)
+        .ok_or_else(|| context::unknown(config, name.as_str()))?;
     if let Some(other) = overlapping(state, configured) {
         return Err(Exit::usage(format!(
-            "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
+            "{} rewrites {} over the same days and has not ended",
             other.id, other.spec.target
+        ))
+        .hint(format!(
+            "let it end, or cancel it first: backfill cancel {}",
+            other.spec.name
         )));
     }
     Ok(NewEvent {
@@ -471,25 +476,10 @@ fn started(
 fn goes_on(backfill: &Backfill) -> Result<BackfillId, Exit> {
     let name = &backfill.spec.name;
     match backfill.state() {
-        BackfillState::Cancelled => Err(Exit {
-            code: 1,
-            message: format!(
-                "{} was cancelled; backfill run {name} --again starts a new order",
-                backfill.id
-            ),
-        }),
+        BackfillState::Cancelled => Err(Exit::new(1, format!("{} was cancelled", backfill.id))
+            .hint(format!("backfill run {name} --again starts a new order"))),
         _ => Ok(backfill.id.clone()),
     }
-}
-
-fn unknown(config: &Config, name: &Name) -> Exit {
-    let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
-    let near = config::nearest(name.as_str(), known.iter().copied())
-        .map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Exit::usage(format!(
-        "there is no [backfills.{name}] in {}{near}",
-        config.path.display()
-    ))
 }
 
 /// Another unfinished backfill of the same target whose days overlap (case B24).
