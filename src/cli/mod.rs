@@ -1,6 +1,7 @@
 //! Floor 5: the non-interactive commands, their wiring and their exit codes.
 
 pub mod args;
+pub mod ask;
 pub mod attention;
 pub mod check;
 pub mod command;
@@ -13,6 +14,7 @@ pub mod progress;
 pub mod run;
 pub mod status;
 pub mod tell;
+pub mod told;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

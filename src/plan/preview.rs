@@ -3,6 +3,10 @@
 //! The count that the preview shows is exactly what runs: a confirmed change is recomputed, and only a plan with
 //! the same digest is appended.
 
+mod hold;
+
+pub use hold::hold;
+
 use super::{decide, why};
 use crate::domain::{
     Time, human,
