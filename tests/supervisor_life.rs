@@ -11,8 +11,8 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{Read as _, Write as _},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::Stdio,
     time::Duration,
 };
 use support::{Order, PATIENCE, Setup, SmallDisk, Workspace, ms};

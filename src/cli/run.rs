@@ -14,7 +14,7 @@ use crate::{
         state::{Backfill, BackfillState, ChunkState, State},
     },
     host::boot_now,
-    journal::{AcquireError, Journal, Lease, Options},
+    journal::{AcquireError, Journal, Lease},
     supervisor::{
         core::Input,
         glance,
@@ -63,6 +63,8 @@ pub fn run(global: &Global, name: Option<&str>, how: How, log: Option<&Path>) ->
     let config = context::config(global)?;
     let name: Option<Name> = name.map(str::parse).transpose().map_err(Exit::usage)?;
     let actor = config::actor(global.actor.as_deref());
+    // The log stands beside the journal: what is wrong with the place is the journal's to say.
+    Journal::could_be_at(&config.journal.path, &context::options(&config))?;
     super::logging::to_file(log, &config)?;
     if how.detached {
         detach()?;
@@ -87,12 +89,7 @@ fn detach() -> Done {
 
 /// Supervises everything that was started and has not ended.
 fn everything(config: &Config, how: How) -> Done {
-    let mut journal = Journal::open(
-        &config.journal.path,
-        Options {
-            group: config.journal.group.clone(),
-        },
-    )?;
+    let mut journal = Journal::open(&config.journal.path, context::options(config))?;
     if journal
         .load_state()?
         .backfills
@@ -165,12 +162,9 @@ fn until_ended(
         how,
         progress,
     } = *work;
-    let options = || Options {
-        group: config.journal.group.clone(),
-    };
     let mut id = None;
     loop {
-        let mut journal = Journal::open(&config.journal.path, options())?;
+        let mut journal = Journal::open(&config.journal.path, context::options(config))?;
         match journal.acquire(boot_now(), &config.tuning) {
             Ok(lease) => {
                 let started = ensure_started(
@@ -243,10 +237,7 @@ fn on_threads<T>(work: impl FnOnce(&Runtime, &Signals) -> Result<T, Exit>) -> Re
 }
 
 fn reread(config: &Config) -> Result<State, Exit> {
-    let options = Options {
-        group: config.journal.group.clone(),
-    };
-    Ok(Journal::open(&config.journal.path, options)?.load_state()?)
+    Ok(Journal::open(&config.journal.path, context::options(config))?.load_state()?)
 }
 
 /// Holds the lease until the loop ends. TERM and INT end it in order, HUP reads the configuration again.

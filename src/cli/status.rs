@@ -1,11 +1,12 @@
 //! `status [NAME]`: how things stand, in words or as JSON, with exit codes that scripts can use.
 
 use super::{
+    args::Global,
     attention::{self, Attention, Seen},
-    context::{Context, Done, Exit, find, line},
+    context::{self, Context, Done, Exit, find, line},
 };
 use crate::{
-    config::SignalConfig,
+    config::{Config, SignalConfig},
     domain::{
         Time,
         event::Rule,
@@ -81,7 +82,33 @@ struct Signal {
 }
 
 /// The command.
-pub fn status(ctx: &Context, name: Option<&str>) -> Done {
+pub fn status(global: &Global, name: Option<&str>) -> Done {
+    let config = context::config(global)?;
+    match context::existing(&config, global.read_only)? {
+        Some(journal) => how_things_stand(&Context::around(global, config, journal), name),
+        None => nothing_yet(global, &config, name),
+    }
+}
+
+/// Nothing has been run: no trouble, and the journal is not made for it. Asked about one order, it is that one.
+fn nothing_yet(global: &Global, config: &Config, name: Option<&str>) -> Done {
+    if let Some(name) = name {
+        return Err(context::nothing_yet(config, name));
+    }
+    let status = Status {
+        attention: Vec::new(),
+        supervised: false,
+        holder: None,
+        epoch: None,
+        config_error: None,
+        observer: None,
+        backfills: Vec::new(),
+    };
+    let words = || format!("{}: backfill run NAME", context::nothing_yet_in_words(config));
+    context::print(global.json, &status, words)
+}
+
+fn how_things_stand(ctx: &Context, name: Option<&str>) -> Done {
     let state = ctx.state()?;
     let around = ctx.surroundings();
     let chosen: Vec<&Backfill> = match name {

@@ -22,6 +22,16 @@ impl SmallDisk {
         mounted.is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
     }
 
+    /// Mounts it for reading only from now on.
+    pub fn forbid_writing(&self) {
+        let remounted = Command::new("mount")
+            .args(["-o", "remount,ro"])
+            .arg(&self.0)
+            .status()
+            .unwrap();
+        assert!(remounted.success());
+    }
+
     pub fn fill(&self) {
         let mut size = 1 << 20;
         let mut parts = 0;
