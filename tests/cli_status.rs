@@ -8,7 +8,10 @@ mod support;
 use backfill::domain::state::ChunkState;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
-use support::{PATIENCE, Setup, SmallDisk, Workspace};
+use support::{
+    PATIENCE, Setup, SmallDisk, Workspace,
+    lag::{LagEndpoint, Mode},
+};
 
 /// Jobs that run until the file `hold` is gone.
 const UNTIL_LET_GO: &str = "mark start\nwhile [ -e hold ]; do sleep 0.02; done\nmark end";
@@ -205,4 +208,62 @@ fn a_supervisor_that_cannot_renew_its_lease_for_want_of_room_is_not_called_gone(
     fs::remove_file(hold).unwrap();
     disk.empty();
     assert_eq!(run.end_within(PATIENCE), 0, "{}", workspace.told());
+}
+
+/// The blindness is that of the former supervisor: the new one waits for its first answer.
+#[test]
+fn after_a_takeover_what_the_former_supervisor_saw_is_not_told_as_if_it_were_measured_now() {
+    let endpoint = LagEndpoint::new(Mode::Lag(1.0));
+    let workspace = Setup::new(2000, 1)
+        .job("mark start\nsleep 0.05")
+        .order_more("signals = [\"lag\"]")
+        .more(&format!(
+            "[signals.lag]\nkind = \"prometheus\"\nurl = \"{}\"\nquery = \"lag\"\nunit = \"messages\"\nsoft = 100\n\
+             hard = 200\ncritical = 1000\ninterval = \"200ms\"\ndeadline = \"60s\"\n",
+            endpoint.url
+        ))
+        .tuning("start_gap", "10ms")
+        .tuning("blind_halve", "300ms")
+        .tuning("blind_stop", "600ms")
+        .open();
+    let run = workspace.run("orders");
+    workspace.wait("work", || (!workspace.started().is_empty()).then_some(()));
+    endpoint.turn(Mode::Status(503));
+    let blind = |workspace: &Workspace| {
+        let (code, status) = workspace.status("orders");
+        (code == 4 && status["limit"] == 0).then_some(status)
+    };
+    let before = workspace.wait("blindness", || blind(&workspace));
+    let text = before["why"].as_str().unwrap().to_owned();
+    assert!(!text.contains("took over"), "{before}");
+    assert_eq!(before["signals"]["lag"]["measured"], true, "{before}");
+    run.kill();
+    let gone = workspace.status("orders").1;
+    assert_eq!(gone["signals"]["lag"]["measured"], false, "{gone}");
+
+    // A server that accepts and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    endpoint.turn(Mode::Relay(silent.local_addr().unwrap().to_string()));
+    let _run = workspace.run("orders");
+    let after = workspace.wait("the takeover", || {
+        let status = workspace.call(&["status", "--json"]).json();
+        (status["supervised"] == true && status["epoch"] == 2).then_some(status)
+    });
+    let one = &after["backfills"][0];
+    let why = one["why"].as_str().unwrap();
+    assert!(
+        why.contains(" took over ") && why.contains(" ago and has not measured lag yet; before that: "),
+        "{one}"
+    );
+    assert_eq!(one["signals"]["lag"]["measured"], false, "{one}");
+    let why = workspace.call(&["why", "orders", "2027-01-01"]).ok();
+    assert!(why.out.contains("has not measured lag yet"), "{why:?}");
+
+    endpoint.turn(Mode::Status(503));
+    drop(silent);
+    workspace.wait("an own look", || {
+        let status = workspace.status("orders").1;
+        (status["signals"]["lag"]["measured"] == true && !status["why"].as_str()?.contains("took over"))
+            .then_some(())
+    });
 }

@@ -4,7 +4,8 @@
 use super::context::Context;
 use crate::{
     domain::{
-        human,
+        Time, human,
+        ids::Name,
         state::{Backfill, ChunkState, State},
         text,
     },
@@ -13,6 +14,7 @@ use crate::{
     supervisor::glance::{self, Room, is_alive},
 };
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Something that keeps the work from going on and that no single backfill tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,16 +33,29 @@ pub struct Seen {
     pub holder: Option<HolderView>,
     room: Option<Room>,
     place: String,
+    /// The living supervisor's name, since when it supervises, and the signals that it has not measured yet.
+    newcomer: Option<(String, Time, BTreeSet<Name>)>,
 }
+
+/// After this time a supervisor is no newcomer any more, measured or not.
+const NEW: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
 
 impl Seen {
     /// Looks.
-    pub fn now(ctx: &Context) -> Self {
-        Self {
+    pub fn now(ctx: &Context, state: &State, now: Time) -> Self {
+        let mut seen = Self {
             holder: glance::holder(&ctx.journal),
             room: glance::room(&ctx.journal, &ctx.config),
             place: text::clean(&ctx.journal.path().display().to_string()),
-        }
+            newcomer: None,
+        };
+        let alive = seen.alive().map(|h| h.epoch);
+        seen.newcomer = state
+            .holder
+            .as_ref()
+            .filter(|h| Some(h.epoch) == alive && now - h.at < NEW)
+            .map(|h| (text::clean(&h.name), h.at, unmeasured(ctx, h.at)));
+        seen
     }
 
     /// The holder, if it can still do something.
@@ -48,16 +63,47 @@ impl Seen {
         self.holder.as_ref().filter(|h| is_alive(h))
     }
 
-    /// A reason with the numbers that only a look at the outside gives.
-    pub fn in_numbers(&self, why: Why) -> Why {
-        match self.room {
-            Some(room) if why.reason == "disk" => Why {
+    /// Whether the supervisor that lives has measured this signal itself.
+    pub fn is_measured(&self, signal: &Name) -> bool {
+        let new = self.newcomer.as_ref();
+        self.alive().is_some() && !new.is_some_and(|(_, _, unmeasured)| unmeasured.contains(signal))
+    }
+
+    /// A reason with what only a look at the outside tells: how much room there is, and that what a former supervisor
+    /// saw of a signal has not been looked at again.
+    pub fn refined(&self, why: Why, state: &State, backfill: &Backfill, now: Time) -> Why {
+        match (why.reason, self.room) {
+            ("disk", Some(room)) => Why {
                 text: room_in_words(room, &self.place),
                 ..why
+            },
+            ("blind" | "signal" | "critical", _) => match self.inherited(state, backfill, now) {
+                Some(first) => Why {
+                    text: format!("{first}; before that: {}", why.text),
+                    ..why
+                },
+                None => why,
             },
             _ => why,
         }
     }
+
+    fn inherited(&self, state: &State, backfill: &Backfill, now: Time) -> Option<String> {
+        let (name, at, unmeasured) = self.newcomer.as_ref()?;
+        let signal = backfill.spec.signals.iter().find(|s| unmeasured.contains(*s))?;
+        let old = state.blind.get(signal).is_some_and(|b| b.since < *at) || backfill.limit.at < *at;
+        let age = human::age((now - *at).to_std().unwrap_or_default());
+        old.then(|| format!("{name} took over {age} ago and has not measured {signal} yet"))
+    }
+}
+
+/// Signals of which nothing was recorded since.
+fn unmeasured(ctx: &Context, since: Time) -> BTreeSet<Name> {
+    let signals = ctx.config.signals.keys();
+    signals
+        .filter(|s| ctx.journal.samples_since(s, since).is_ok_and(|p| p.is_empty()))
+        .cloned()
+        .collect()
 }
 
 /// Everything to be said first, the worst first.

@@ -77,6 +77,8 @@ struct Signal {
     value: Option<f64>,
     age_s: Option<f64>,
     problem: Option<String>,
+    /// By the supervisor that lives; else what is told of it is what a former one saw.
+    measured: bool,
     soft: Option<f64>,
     hard: Option<f64>,
 }
@@ -120,7 +122,7 @@ fn how_things_stand(ctx: &Context, name: Option<&str>) -> Done {
         .map(|b| code_of(&state, b, &around))
         .max()
         .unwrap_or(0);
-    let seen = Seen::now(ctx);
+    let seen = Seen::now(ctx, &state, around.now);
     let status = Status {
         attention: attention::all(&state, &chosen, &around, &seen),
         supervised: seen.alive().is_some(),
@@ -198,7 +200,7 @@ fn throttle(state: &State, backfill: &Backfill) -> &'static str {
 fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings, seen: &Seen) -> One {
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
-    let reason = why::stop(state, backfill, around).map(|w| seen.in_numbers(w));
+    let reason = why::stop(state, backfill, around).map(|w| seen.refined(w, state, backfill, around.now));
     let counts: BTreeMap<_, _> = ChunkState::ALL
         .into_iter()
         .filter(|s| backfill.count(*s) > 0)
@@ -235,7 +237,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         signals: spec
             .signals
             .iter()
-            .map(|s| (s.to_string(), signal(ctx, state, s, around.now)))
+            .map(|s| (s.to_string(), signal(ctx, state, s, seen, around.now)))
             .collect(),
         start: spec.start.to_string(),
         end: spec.end.to_string(),
@@ -260,7 +262,7 @@ fn limit_why(backfill: &Backfill, by: Binding) -> String {
     }
 }
 
-fn signal(ctx: &Context, state: &State, name: &Name, now: Time) -> Signal {
+fn signal(ctx: &Context, state: &State, name: &Name, seen: &Seen, now: Time) -> Signal {
     let config: Option<&SignalConfig> = ctx.config.signals.get(name);
     let since = now - chrono::Duration::minutes(10);
     let samples = ctx.journal.samples_since(name, since).unwrap_or_default();
@@ -271,6 +273,7 @@ fn signal(ctx: &Context, state: &State, name: &Name, now: Time) -> Signal {
         value: last.and_then(|s| s.value.as_ref().ok().copied()),
         age_s: last.map(|s| age(s.at) + s.age.unwrap_or_default().as_secs_f64()),
         problem: state.blind.get(name).map(|b| b.why.clone()).or(newest_problem),
+        measured: seen.is_measured(name),
         soft: config.map(|c| c.soft),
         hard: config.map(|c| c.hard),
     }
@@ -333,11 +336,16 @@ fn words_of(one: &One) -> String {
             )
         });
         let problem = s.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
+        let old = if s.measured {
+            ""
+        } else {
+            "; seen by a former supervisor, not measured since"
+        };
         let levels = match (s.soft, s.hard) {
             (Some(soft), Some(hard)) => format!(" (soft {soft}, hard {hard})"),
             _ => " (not in the configuration)".to_owned(),
         };
-        out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}\n"));
+        out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}{old}\n"));
     }
     out.push_str(&format!("  why {}", one.why));
     if let Some(why) = one.reason.as_ref().filter(|w| !w.unblock.is_empty()) {
@@ -355,12 +363,12 @@ pub fn why_of(ctx: &Context, name: &str, date: &str) -> Done {
     let backfill = find(&state, &ctx.config, name)?;
     let chunks = crate::plan::select::chunks(backfill, date).map_err(Exit::usage)?;
     let around = ctx.surroundings();
-    let seen = Seen::now(ctx);
+    let seen = Seen::now(ctx, &state, around.now);
     for id in chunks {
         let Some(why) = why::why(&state, backfill, id, &around) else {
             continue;
         };
-        let why = seen.in_numbers(why);
+        let why = seen.refined(why, &state, backfill, around.now);
         let state_word = backfill.chunk(id).map_or("", |c| c.state.word());
         let value = serde_json::json!({ "chunk": id, "state": state_word, "reason": why.reason, "text": why.text, "unblock": why.unblock });
         let unblock = if why.unblock.is_empty() {
