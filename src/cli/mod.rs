@@ -9,6 +9,7 @@ pub mod context;
 pub mod exit;
 pub mod logging;
 pub mod logs;
+pub mod partial;
 pub mod plan;
 pub mod progress;
 pub mod run;

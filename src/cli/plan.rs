@@ -1,7 +1,10 @@
 //! `plan NAME`: what a backfill would do. Nothing is started or recorded.
 
 use super::args::Global;
-use super::context::{self, Done, Exit, line};
+use super::{
+    context::{self, Done, Exit, line},
+    partial,
+};
 use crate::{
     config::{self, Config},
     domain::{
@@ -44,7 +47,7 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         let value = json!({
             "backfill": name, "target": spec.target, "timezone": spec.timezone.name(), "start": spec.start,
             "end": spec.end, "granularity": spec.granularity.word(), "hash": config::spec_hash(spec),
-            "max_limit": spec.max_limit, "chunks": chunks,
+            "max_limit": spec.max_limit, "partial": partial::of(spec), "chunks": chunks,
         });
         return line(&value.to_string());
     }
@@ -95,6 +98,9 @@ fn words(config: &Config, spec: &Spec, order: &[crate::domain::ids::ChunkId], al
         if last.1.end > Utc::now() {
             out.push_str(&format!("  note        the range reaches {today} or later, which is not complete yet; set end to {}\n", today - Duration::days(1)));
         }
+    }
+    for partial in partial::of(spec) {
+        out.push_str(&format!("  partial     {}\n", partial.text));
     }
     let odd = odd_days(spec);
     if !odd.is_empty() {
