@@ -429,14 +429,15 @@ fn json_lines_are_the_journals_events_each_once_and_in_order() {
     }
     assert!(noise > 3, "{noise}");
     let text = fs::read_to_string(workspace.path("lines")).unwrap();
-    let seqs: Vec<u64> = text
-        .lines()
-        .map(|l| {
-            serde_json::from_str::<serde_json::Value>(l).unwrap()["seq"]
-                .as_u64()
-                .unwrap()
-        })
-        .collect();
+    let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let [first, events @ .., end] = lines.as_slice() else {
+        panic!("{text}");
+    };
+    assert!(
+        first["supervises"].is_array() && end["state"] == "complete",
+        "{first} {end}"
+    );
+    let seqs: Vec<u64> = events.iter().map(|e| e["seq"].as_u64().unwrap()).collect();
     let last = workspace
         .events()
         .iter()

@@ -15,6 +15,7 @@ use crate::{
     },
     host::boot_now,
     journal::{AcquireError, Journal, Lease},
+    plan::why,
     supervisor::{
         core::Input,
         glance,
@@ -23,7 +24,9 @@ use crate::{
     },
 };
 use chrono::Utc;
+use serde_json::json;
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -182,12 +185,17 @@ fn until_ended(
                     }
                 };
                 id = Some(known.clone());
+                supervises(&journal, &lease, &known, progress)?;
                 match hold(runtime, signals, work, journal, lease, Until::Ends(known.clone()))? {
                     Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
                     Ended::BackfillEnded => return Ok((reread(config)?, known)),
                     Ended::Told => {
                         let state = reread(config)?;
-                        progress.say(&format!("stopped supervising {name}; running attempts go on"));
+                        let words = format!(
+                            "stopped supervising {name}; running attempts go on; back: backfill run {name}, \
+                             look: backfill status"
+                        );
+                        progress.say(&words);
                         return Ok((state, known));
                     }
                 }
@@ -206,15 +214,15 @@ fn until_ended(
                     None => ensure_started(&mut journal, config, name, actor, how)?,
                 };
                 if id.is_none() {
-                    progress.say(&format!(
-                        "{denied} supervises this journal; {name} was added, following"
-                    ));
+                    let value = json!({ "follows": known, "holder": denied.holder });
+                    let words = format!("{denied} supervises this journal; {name} was added, following");
+                    progress.tell(&value, &words);
                 }
                 id = Some(known.clone());
                 match follow(&journal, &known, signals, progress)? {
                     Followed::ToTheEnd(state) => return Ok((*state, known)),
                     Followed::Told(state) => {
-                        progress.say(&format!("stopped following {name}; it goes on"));
+                        progress.say(&format!("stopped following {name}; look: backfill status"));
                         return Ok((*state, known));
                     }
                     Followed::Alone => {}
@@ -223,6 +231,29 @@ fn until_ended(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Says what this supervisor is in charge of: one supervises all that was started in its journal, whatever it was
+/// asked for.
+fn supervises(journal: &Journal, lease: &Lease, asked: &BackfillId, progress: &Progress) -> Done {
+    let state = journal.load_state()?;
+    let open = state.backfills.values().filter(|b| !b.state().is_final());
+    let others: Vec<&BackfillId> = open.map(|b| &b.id).filter(|id| *id != asked).collect();
+    let all: Vec<&BackfillId> = std::iter::once(asked).chain(others.iter().copied()).collect();
+    let value = json!({ "supervises": all, "asked": asked, "holder": lease.holder, "epoch": lease.epoch });
+    let beside = match others.as_slice() {
+        [] => String::new(),
+        others => {
+            let ids: Vec<&str> = others.iter().map(|id| id.as_str()).collect();
+            format!(
+                ", and what was started before in this journal: {}",
+                ids.join(", ")
+            )
+        }
+    };
+    let words = format!("supervising {asked}{beside}; ctrl-c ends this, running attempts go on");
+    progress.tell(&value, &words);
+    Ok(())
 }
 
 /// Work on a runtime whose threads are not waited for at the end: one may be reading a secret that does not come.
@@ -489,15 +520,23 @@ fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
         return Err(Exit::code(1));
     };
     let stored = backfill.state();
-    if !json {
-        say_last(ending(backfill));
-    }
     // Told to stop while work is left is not complete either: a script must not take it for the end.
-    if stored == BackfillState::Complete {
-        Ok(())
+    let code = u8::from(stored != BackfillState::Complete);
+    let counts: BTreeMap<&str, u32> = ChunkState::ALL
+        .into_iter()
+        .filter(|s| backfill.count(*s) > 0)
+        .map(|s| (s.word(), backfill.count(s)))
+        .collect();
+    let then = why::unfinished(backfill).map_or_else(String::new, |w| w.unblock);
+    say_last(if json {
+        json!({ "ended": id, "state": stored.word(), "counts": counts, "unblock": then, "code": code })
+            .to_string()
+    } else if then.is_empty() {
+        ending(backfill)
     } else {
-        Err(Exit::code(1))
-    }
+        format!("{}\n  {then}", ending(backfill))
+    });
+    if code == 0 { Ok(()) } else { Err(Exit::code(code)) }
 }
 
 /// A reader that went away or does not read changes neither the exit code nor that the program ends.

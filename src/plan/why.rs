@@ -50,6 +50,15 @@ pub fn stop(state: &State, backfill: &Backfill, around: &Surroundings) -> Option
     decide::stop_of(state, backfill, around).map(|s| of_stop(state, backfill, s, around))
 }
 
+/// Why an order that has ended did not become complete, and what would set it in motion again; `None` of every other.
+pub fn unfinished(backfill: &Backfill) -> Option<Why> {
+    let ends = matches!(
+        backfill.state(),
+        BackfillState::Incomplete | BackfillState::Cancelled
+    );
+    ends.then(|| ended(backfill))
+}
+
 /// A chunk that does not wait for the planner.
 fn of_itself(backfill: &Backfill, chunk: &Chunk, now: Time) -> Why {
     let name = &backfill.spec.name;
