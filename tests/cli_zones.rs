@@ -109,3 +109,45 @@ fn dates_carry_their_zone_and_instants_their_offset() {
     ];
     assert_eq!(hours, expected.map(|(day, hours)| (day.to_owned(), hours)));
 }
+
+#[test]
+fn a_week_or_month_that_the_range_cuts_is_said_with_its_days_and_how_to_align() {
+    // A Wednesday to a Tuesday.
+    let desk = Desk::new("week", "2024-01-03", "2024-01-16");
+    let plan = desk.says("UTC", &["plan", "orders"]);
+    for line in [
+        "  partial     week 2024-01-03 covers only 2024-01-03 .. 2024-01-07 of 2024-01-01 .. 2024-01-07; to align: start = \
+         2024-01-01 or 2024-01-08\n",
+        "  partial     week 2024-01-15 covers only 2024-01-15 .. 2024-01-16 of 2024-01-15 .. 2024-01-21; to align: end = \
+         2024-01-21 or 2024-01-14\n",
+    ] {
+        assert!(plan.contains(line), "{plan}");
+    }
+    let check = desk.says("UTC", &["check"]);
+    assert!(
+        check.contains("note range of orders: week 2024-01-03 covers only"),
+        "{check}"
+    );
+
+    let both = Desk::new("month", "2024-02-02", "2024-02-28");
+    let plan: Value = serde_json::from_str(&both.says("UTC", &["plan", "orders", "--json"])).unwrap();
+    assert_eq!(plan["partial"].as_array().unwrap().len(), 1, "{plan}");
+    assert_eq!(
+        plan["partial"][0]["whole"],
+        serde_json::json!(["2024-02-01", "2024-02-29"])
+    );
+    assert_eq!(
+        plan["partial"][0]["align"],
+        serde_json::json!([["start", ["2024-02-01"]], ["end", ["2024-02-29"]]])
+    );
+
+    for (granularity, first, last) in [
+        ("week", "2024-01-01", "2024-01-14"),
+        ("month", "2024-02-01", "2024-02-29"),
+        ("day", "2024-01-03", "2024-01-16"),
+    ] {
+        let whole = Desk::new(granularity, first, last);
+        let plan = whole.says("UTC", &["plan", "orders"]);
+        assert!(!plan.contains("partial"), "{plan}");
+    }
+}

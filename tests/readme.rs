@@ -12,6 +12,7 @@ use backfill::{
     config::Config,
     domain::{
         event::{Actor, Payload, Read},
+        human,
         spec::Lane,
         tuning::Tuning,
     },
@@ -258,6 +259,7 @@ fn tuning() -> String {
             let value = value
                 .unwrap_or_else(|| panic!("{name} in {values}"))
                 .trim_end_matches(',');
+            let value = as_written(name, value);
             table += &format!(
                 "| `{}` | {value} | {} |\n",
                 name.replace('_', "-"),
@@ -267,6 +269,33 @@ fn tuning() -> String {
         }
     }
     table
+}
+
+/// A default as the configuration takes it: `500MB`, `30m`, `5`.
+fn as_written(name: &str, value: &str) -> String {
+    let written = match (name, human::parse_duration(value)) {
+        ("disk_low", _) => human::exact_size(value.parse().unwrap()),
+        (_, Ok(duration)) => human::exact_duration(duration),
+        (_, Err(_)) => return value.to_owned(),
+    };
+    format!("\"{written}\"")
+}
+
+/// Every default of the table, put into a configuration as it stands there, is that default.
+#[test]
+fn the_defaults_in_the_table_of_tuning_can_be_copied_into_a_file() {
+    let text = tuning();
+    let rows = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.split_once("` | "));
+    let lines: Vec<String> = rows
+        .map(|(key, rest)| format!("{key} = {}", rest.split(" | ").next().unwrap()))
+        .collect();
+    assert!(lines.len() > 20, "{lines:?}");
+    let text = format!("[tuning]\n{}\n", lines.join("\n"));
+    let config =
+        Config::parse(&text, &project::top().join("config.toml")).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(config.tuning, Tuning::default());
 }
 
 /// The example has every key that the program reads; those of `[tuning]` are in their own document.

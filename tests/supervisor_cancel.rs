@@ -102,7 +102,7 @@ fn what_was_cancelled_starts_only_when_somebody_wants_it() {
     let again = workspace.call(&["run", "orders"]);
     assert_eq!(again.code, 1);
     assert!(
-        again.err.contains("was cancelled; backfill run orders --again"),
+        again.err.contains("was cancelled: backfill run orders --again"),
         "{again:?}"
     );
     assert_eq!(workspace.started().len(), 2);

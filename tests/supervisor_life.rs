@@ -11,11 +11,11 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{Read as _, Write as _},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::Stdio,
     time::Duration,
 };
-use support::{Order, PATIENCE, Setup, Workspace, ms};
+use support::{Order, PATIENCE, Setup, SmallDisk, Workspace, ms};
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 
@@ -141,7 +141,8 @@ fn stopped_by_command_no_follower_takes_over() {
     workspace.call(&["stop"]).ok();
     assert_eq!((holder.end(), follower.end()), (1, 1), "{}", workspace.told());
     assert_eq!(workspace.epochs(), [1]);
-    let status = workspace.call(&["status"]).ok();
+    let status = workspace.call(&["status"]);
+    assert_eq!(status.code, 1, "work is left and stands still: {status:?}");
     assert!(status.out.starts_with("nobody supervises"), "{status:?}");
 }
 
@@ -428,14 +429,15 @@ fn json_lines_are_the_journals_events_each_once_and_in_order() {
     }
     assert!(noise > 3, "{noise}");
     let text = fs::read_to_string(workspace.path("lines")).unwrap();
-    let seqs: Vec<u64> = text
-        .lines()
-        .map(|l| {
-            serde_json::from_str::<serde_json::Value>(l).unwrap()["seq"]
-                .as_u64()
-                .unwrap()
-        })
-        .collect();
+    let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let [first, events @ .., end] = lines.as_slice() else {
+        panic!("{text}");
+    };
+    assert!(
+        first["supervises"].is_array() && end["state"] == "complete",
+        "{first} {end}"
+    );
+    let seqs: Vec<u64> = events.iter().map(|e| e["seq"].as_u64().unwrap()).collect();
     let last = workspace
         .events()
         .iter()
@@ -448,48 +450,6 @@ fn json_lines_are_the_journals_events_each_once_and_in_order() {
     assert!(seqs.is_sorted_by(|a, b| a < b), "twice or out of order");
     assert!(missing.is_empty(), "{missing:?}");
     assert!(last - seqs.last().unwrap() <= 1, "all but the release: {last}");
-}
-
-/// A small file system of its own, for filling it up. `None` where that needs rights that we have not.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: &Path) -> Option<Self> {
-        fs::create_dir_all(at).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=64m,mode=0700", "backfill-test"])
-            .arg(at)
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
-    }
-
-    fn fill(&self) {
-        let mut size = 1 << 20;
-        let mut parts = 0;
-        // Ever smaller files, until not even one more page fits.
-        while size >= 4096 {
-            parts += 1;
-            let file = self.0.join(format!("filler-{parts}"));
-            if fs::write(file, vec![1u8; size]).is_err() {
-                size /= 2;
-            }
-        }
-    }
-
-    fn empty(&self) {
-        for entry in fs::read_dir(&self.0).unwrap().flatten() {
-            if entry.file_name().to_string_lossy().starts_with("filler-") {
-                fs::remove_file(entry.path()).unwrap();
-            }
-        }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 #[test]
@@ -540,7 +500,7 @@ fn with_little_room_beside_the_journal_nothing_starts_and_status_says_so() {
     let (code, status) = workspace.status("orders");
     assert_eq!(
         (code, status["reason"]["reason"].as_str()),
-        (0, Some("disk")),
+        (1, Some("disk")),
         "{status}"
     );
     workspace.write_config(&workspace.text().replace("1000TB", "1B"));

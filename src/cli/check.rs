@@ -3,13 +3,15 @@
 use super::{
     args::Global,
     context::{self, Done, Exit, print},
+    partial,
 };
 use crate::{
     config::{Config, SourceConfig},
-    domain::{human, spec::Spec},
+    domain::{human, spec::Spec, text},
     executor::local,
-    journal::{Journal, Options, free_bytes},
+    journal::{Journal, OpenError},
     signals::{self, Reading},
+    supervisor::glance,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,13 @@ pub fn check(global: &Global) -> Done {
     for backfill in config.backfills.values() {
         findings.push(command(&backfill.spec));
         findings.push(template(&backfill.spec));
+        findings.extend(partial::of(&backfill.spec).into_iter().map(|p| {
+            Finding {
+                mend: "its partition would be rewritten from these days alone; leave it so if that is meant"
+                    .to_owned(),
+                ..Finding::ok(format!("range of {}", backfill.spec.name), p.text)
+            }
+        }));
         findings.extend(secrets(&config, &backfill.spec));
     }
     let bad = findings.iter().filter(|f| !f.ok).count();
@@ -71,7 +80,11 @@ pub fn check(global: &Global) -> Done {
 
 fn words(findings: &[Finding]) -> String {
     let lines = findings.iter().map(|f| {
-        let word = if f.ok { "ok  " } else { "BAD " };
+        let word = match (f.ok, f.mend.is_empty()) {
+            (false, _) => "BAD ",
+            (true, true) => "ok  ",
+            (true, false) => "note",
+        };
         let mend = if f.mend.is_empty() {
             String::new()
         } else {
@@ -82,32 +95,45 @@ fn words(findings: &[Finding]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Looks at the journal or at the place where it would be made, and makes nothing.
 fn journal(config: &Config) -> Finding {
     let path = &config.journal.path;
-    match Journal::open(
-        path,
-        Options {
-            group: config.journal.group.clone(),
-        },
-    ) {
-        Err(error) => Finding::bad(
+    let options = context::options(config);
+    let place = text::clean(&path.display().to_string());
+    let opened = Journal::could_be_at(path, &options).and_then(|()| Journal::open_read_only(path, options));
+    let journal = match opened {
+        Ok(journal) => journal,
+        Err(OpenError::Missing { .. }) => {
+            return Finding::ok(
+                "journal",
+                format!("nothing has been run here yet; it will be made at {place}"),
+            );
+        }
+        Err(OpenError::Older { .. }) => {
+            return Finding::ok("journal", format!("{place}, brought up to date by the next run"));
+        }
+        Err(error) => {
+            return Finding::bad(
+                "journal",
+                error.to_string(),
+                "it has to be on a local disk of this host that this user may write to",
+            );
+        }
+    };
+    if let Err(error) = journal.verify() {
+        return Finding::bad(
             "journal",
             error.to_string(),
-            "set [journal] path to a file on a local disk",
-        ),
-        Ok(journal) if journal.verify().is_err() => Finding::bad(
-            "journal",
-            journal.verify().err().map_or_else(String::new, |e| e.to_string()),
             "restore it from a copy, or move it away; nothing is written to a damaged journal",
+        );
+    }
+    match glance::room(&journal, config) {
+        Some(room) if room.is_low() => Finding::bad(
+            "journal",
+            format!("{} free beside {place}", human::bytes(room.free)),
+            "make room: below the floor nothing starts",
         ),
-        Ok(_) => match free_bytes(path) {
-            Ok(free) if free < config.tuning.disk_low => Finding::bad(
-                "journal",
-                format!("{} free beside {}", human::bytes(free), path.display()),
-                "make room: below the floor nothing starts",
-            ),
-            _ => Finding::ok("journal", path.display().to_string()),
-        },
+        _ => Finding::ok("journal", place),
     }
 }
 

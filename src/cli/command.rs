@@ -2,16 +2,18 @@
 
 use super::{
     args::{Consent, Days, Reason, ThrottleTo, VerdictArg},
-    context::{Context, Done, Exit, Try, find, line},
+    ask,
+    context::{Context, Done, Exit, Try, find},
+    told::{self, Recorded},
 };
 use crate::{
     config,
     domain::{
-        event::{Force, Payload, Read},
+        event::{Force, Payload},
         human,
-        ids::{AttemptId, BackfillId},
+        ids::{BackfillId, ChunkId},
         spec::Spec,
-        state::State,
+        state::{Backfill, State},
     },
     plan::{
         consent,
@@ -20,37 +22,10 @@ use crate::{
     },
 };
 use chrono::Utc;
-use serde::Serialize;
-use std::{
-    io::{BufRead, IsTerminal, Write},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-/// How long `pause` and `cancel` wait for the supervisor's word.
-const CONFIRM: Duration = Duration::from_secs(5);
 /// Longest force.
 const FORCE_MAX: Duration = Duration::from_secs(4 * 3600);
-
-#[derive(Serialize)]
-struct Recorded<'a> {
-    backfill: &'a str,
-    seq: u64,
-    recorded: bool,
-    supervised: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confirmed: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_flight: Option<Vec<AttemptId>>,
-    message: String,
-}
-
-fn nobody(ctx: &Context) -> &'static str {
-    if ctx.supervised() {
-        ""
-    } else {
-        "; nobody supervises now, it holds from the next `backfill run` on"
-    }
-}
 
 /// Appends a command about a whole backfill and prints what was recorded.
 fn simple(ctx: &mut Context, name: &str, payload: Payload, reason: Reason, said: &str) -> Done {
@@ -58,18 +33,7 @@ fn simple(ctx: &mut Context, name: &str, payload: Payload, reason: Reason, said:
     let id = find(&state, &ctx.config, name)?.id.clone();
     let event = ctx.event(Some(&id), payload, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
-    let message = format!("{said}{}", nobody(ctx));
-    let supervised = ctx.supervised();
-    let told = Recorded {
-        backfill: id.as_str(),
-        seq,
-        recorded: true,
-        supervised,
-        confirmed: None,
-        in_flight: None,
-        message,
-    };
-    ctx.print(&told, || told.message.clone())
+    Recorded::new(ctx, id.as_str(), seq, said).tell(ctx)
 }
 
 /// `pause NAME`.
@@ -78,96 +42,22 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
     let state = ctx.state()?;
     let id = find(&state, &ctx.config, name)?.id.clone();
     let event = ctx.event(Some(&id), Payload::Paused { until }, reason.reason);
+    let supervised = ctx.supervised();
     let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "paused")
+    told::confirm(ctx, &id, seq, supervised, "paused")
 }
 
 /// `cancel NAME`.
 pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
-    let (state, id, preview) = ask(ctx, name, &Ask::Cancel)?;
-    if !consent_given(ctx, &preview, &consent)? {
+    let (state, id, preview) = preview_of(ctx, name, &Ask::Cancel)?;
+    if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
     let event = ctx.event(Some(&id), Payload::CancelRequested {}, consent.reason);
     drop(state);
-    let (seq, _) = ctx.send(None, event)?;
-    confirm(ctx, &id, seq, "cancelled")
-}
-
-/// What the journal says about a command that the supervisor confirms.
-enum Confirmation {
-    /// Nothing more is sent; these were under way.
-    Applied(Vec<AttemptId>),
-    /// Somebody resumed before it was confirmed.
-    Resumed(String),
-    /// Nothing yet.
-    Open,
-}
-
-/// Waits for the supervisor's word on the command of that seq. It is read from the events after the command: the
-/// state alone would not tell whether a pause that is over was ever confirmed.
-fn await_confirmation(ctx: &Context, id: &BackfillId, seq: u64) -> Result<Confirmation, Exit> {
-    let began = Instant::now();
-    let mut seen = seq;
-    loop {
-        let waits = ctx.supervised() && began.elapsed() < CONFIRM;
-        for event in ctx.journal.read_after(seen, 10_000)? {
-            seen = event.seq;
-            if event.backfill.as_ref() != Some(id) {
-                continue;
-            }
-            match event.payload {
-                Read::Known(Payload::PauseApplied { in_flight }) => {
-                    return Ok(Confirmation::Applied(in_flight));
-                }
-                Read::Known(Payload::Resumed {}) => return Ok(Confirmation::Resumed(event.actor.name)),
-                _ => {}
-            }
-        }
-        if !waits {
-            return Ok(Confirmation::Open);
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Waits for the supervisor's confirmation and prints what was under way.
-fn confirm(ctx: &Context, id: &BackfillId, seq: u64, verb: &str) -> Done {
-    let confirmation = await_confirmation(ctx, id, seq)?;
     let supervised = ctx.supervised();
-    let (in_flight, message) = match confirmation {
-        Confirmation::Applied(ids) => {
-            let message = format!("{verb}; {}", under_way(&ids));
-            (Some(ids), message)
-        }
-        Confirmation::Resumed(by) => (None, format!("recorded; resumed by {by} meanwhile")),
-        Confirmation::Open if supervised => {
-            (None, "recorded; not yet confirmed by the supervisor".to_owned())
-        }
-        Confirmation::Open => (None, format!("recorded{}", nobody(ctx))),
-    };
-    let confirmed = Some(in_flight.is_some());
-    let told = Recorded {
-        backfill: id.as_str(),
-        seq,
-        recorded: true,
-        supervised,
-        confirmed,
-        in_flight,
-        message,
-    };
-    ctx.print(&told, || told.message.clone())
-}
-
-/// `2 starts were already under way: ..`.
-fn under_way(ids: &[AttemptId]) -> String {
-    let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    let count = human::counted(ids.len() as u64, "start");
-    match ids.len() {
-        0 => "nothing was under way".to_owned(),
-        1 => format!("{count} was already under way: {}", list.join(", ")),
-        _ => format!("{count} were already under way: {}", list.join(", ")),
-    }
+    let (seq, _) = ctx.send(None, event)?;
+    told::confirm(ctx, &id, seq, supervised, "cancelled")
 }
 
 /// `resume NAME`.
@@ -188,7 +78,9 @@ pub fn close_breaker(ctx: &mut Context, name: &str, reason: Reason) -> Done {
 /// `throttle NAME ..`.
 pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
     match to {
-        ThrottleTo::Cap { n: 0, .. } => Err(Exit::usage("a cap of 0 is a pause: backfill pause NAME")),
+        ThrottleTo::Cap { n: 0, .. } => {
+            Err(Exit::usage("a cap of 0 is a pause").hint(format!("backfill pause {name}")))
+        }
         ThrottleTo::Cap { n, reason } => simple(
             ctx,
             name,
@@ -197,7 +89,7 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
             &format!("capped at {n}"),
         ),
         ThrottleTo::Force { duration, .. } if duration > FORCE_MAX || duration.is_zero() => {
-            Err(Exit::usage("a force lasts at most 4h: --for 30m"))
+            Err(Exit::usage("a force lasts at most 4h").hint("--for 30m"))
         }
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
@@ -251,29 +143,46 @@ pub fn stop_runs(ctx: &mut Context, days: Days) -> Done {
 
 /// `hold NAME DATE..`: only reduces work, so it is not asked for.
 pub fn hold(ctx: &mut Context, days: Days) -> Done {
-    mark(ctx, days, |chunks| Payload::HoldPlaced { chunks }, "held")
+    mark(
+        ctx,
+        days,
+        |chunks| Payload::HoldPlaced { chunks },
+        "held",
+        preview::hold,
+    )
 }
 
 /// `release NAME DATE..`.
 pub fn release(ctx: &mut Context, days: Days) -> Done {
-    mark(ctx, days, |chunks| Payload::HoldReleased { chunks }, "released")
+    let preview = |backfill: &Backfill, chunks: &[ChunkId]| {
+        preview::make(backfill, &Ask::Release(chunks.to_vec()), Utc::now())
+    };
+    mark(
+        ctx,
+        days,
+        |chunks| Payload::HoldReleased { chunks },
+        "released",
+        preview,
+    )
 }
 
 fn mark(
     ctx: &mut Context,
     days: Days,
-    payload: impl FnOnce(Vec<crate::domain::ids::ChunkId>) -> Payload,
+    payload: impl FnOnce(Vec<ChunkId>) -> Payload,
     verb: &str,
+    preview: impl FnOnce(&Backfill, &[ChunkId]) -> Preview,
 ) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, &days.name)?;
     let chunks = select::all(backfill, &days.days).map_err(Exit::usage)?;
     let (id, n) = (backfill.id.clone(), chunks.len());
     if days.consent.dry_run {
-        return line(&format!(
-            "would act on {}; nothing was changed",
-            human::counted(n as u64, "chunk")
-        ));
+        let preview = preview(backfill, &chunks);
+        if preview.will.is_empty() {
+            return Err(nothing_to_do(&preview));
+        }
+        return ctx.print(&preview, || ask::words(&preview));
     }
     let before = state
         .backfills
@@ -290,25 +199,19 @@ fn mark(
             .count(),
         _ => n,
     };
-    let message = format!(
-        "{verb} {} of {n}{}",
-        human::counted(changed as u64, "chunk"),
-        nobody(ctx)
-    );
-    let supervised = ctx.supervised();
-    let told = Recorded {
-        backfill: id.as_str(),
-        seq,
-        recorded: true,
-        supervised,
-        confirmed: None,
-        in_flight: None,
-        message,
-    };
-    ctx.print(&told, || told.message.clone())
+    let message = format!("{verb} {} of {n}", human::counted(changed as u64, "chunk"));
+    Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
 }
 
-fn ask(ctx: &Context, name: &str, ask: &Ask) -> Result<(State, BackfillId, Preview), Exit> {
+fn nothing_to_do(preview: &Preview) -> Exit {
+    let why = preview
+        .will_not
+        .first()
+        .map_or(String::new(), |(day, why)| format!(": {day} is {why}"));
+    Exit::usage(format!("nothing to do{why}"))
+}
+
+fn preview_of(ctx: &Context, name: &str, ask: &Ask) -> Result<(State, BackfillId, Preview), Exit> {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
     let preview = preview::make(backfill, ask, Utc::now());
@@ -322,7 +225,7 @@ fn on_days(
     name: &str,
     days: &[String],
     consent: Consent,
-    make: impl Fn(Vec<crate::domain::ids::ChunkId>) -> Ask,
+    make: impl Fn(Vec<ChunkId>) -> Ask,
 ) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
@@ -330,34 +233,19 @@ fn on_days(
     let id = backfill.id.clone();
     let preview = preview::make(backfill, &ask, Utc::now());
     if preview.is_empty(&ask) {
-        let why = preview
-            .will_not
-            .first()
-            .map_or(String::new(), |(day, why)| format!(": {day} is {why}"));
-        return Err(Exit::usage(format!("nothing to do{why}")));
+        return Err(nothing_to_do(&preview));
     }
-    if !consent_given(ctx, &preview, &consent)? {
+    if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
     let seq = append_same_plan(ctx, &id, &ask, &preview, consent.reason)?;
     let n = preview.will.len();
     let message = format!(
-        "{} recorded for {}{}",
+        "{} recorded for {}",
         preview.title,
-        human::counted(n as u64, "chunk"),
-        nobody(ctx)
+        human::counted(n as u64, "chunk")
     );
-    let supervised = ctx.supervised();
-    let told = Recorded {
-        backfill: id.as_str(),
-        seq,
-        recorded: true,
-        supervised,
-        confirmed: None,
-        in_flight: None,
-        message,
-    };
-    ctx.print(&told, || told.message.clone())
+    Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
 }
 
 /// Appends with the head that the plan was made at. If others appended meanwhile the plan is made again: the same
@@ -412,73 +300,6 @@ fn append(
     }
 }
 
-/// Shows the plan and asks, unless told not to.
-fn consent_given(ctx: &Context, preview: &Preview, consent: &Consent) -> Result<bool, Exit> {
-    if consent.dry_run {
-        ctx.print(preview, || words(preview))?;
-        return Ok(false);
-    }
-    if consent.yes {
-        return Ok(true);
-    }
-    if ctx.json || !std::io::stdin().is_terminal() {
-        return Err(Exit::usage(format!(
-            "{}: add --yes to do it, --dry-run to look",
-            preview.title
-        )));
-    }
-    line(&words(preview))?;
-    write!(std::io::stdout(), "\nGo on? Type yes: ")?;
-    std::io::stdout().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    let yes = answer.trim() == "yes";
-    if !yes {
-        line("nothing was done")?;
-    }
-    Ok(yes)
-}
-
-/// A preview in words.
-pub fn words(preview: &Preview) -> String {
-    let mut out = format!("{}\n", preview.title);
-    const SHOWN: usize = 6;
-    for c in preview.will.iter().take(SHOWN) {
-        let last = if c.last.is_empty() {
-            String::new()
-        } else {
-            format!("  {}", c.last)
-        };
-        out.push_str(&format!(
-            "  will run    {}  {}  attempt {}  profile {}{last}\n",
-            c.chunk, c.state, c.attempt, c.profile
-        ));
-    }
-    if preview.will.len() > SHOWN {
-        out.push_str(&format!(
-            "              and {} more\n",
-            preview.will.len() - SHOWN
-        ));
-    }
-    for (day, why) in preview.will_not.iter().take(SHOWN) {
-        out.push_str(&format!("  will not    {day}  {why}\n"));
-    }
-    if preview.will_not.len() > SHOWN {
-        out.push_str(&format!(
-            "              and {} more\n",
-            preview.will_not.len() - SHOWN
-        ));
-    }
-    for (label, value) in &preview.facts {
-        out.push_str(&format!("  {label:<11} {value}\n"));
-    }
-    out.push_str(&format!(
-        "  same as     {}\n  plan        {}",
-        preview.same_as, preview.digest
-    ));
-    out
-}
-
 /// `resolve NAME DATE lost|done|failed --reason ..`.
 pub fn resolve(ctx: &mut Context, name: &str, date: &str, verdict: VerdictArg, reason: String) -> Done {
     let state = ctx.state()?;
@@ -507,17 +328,7 @@ pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
     }
     let event = ctx.event(None, Payload::StopSupervising {}, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
-    let message = "the supervisor was asked to stop; running attempts go on".to_owned();
-    let told = Recorded {
-        backfill: "",
-        seq,
-        recorded: true,
-        supervised: ctx.supervised(),
-        confirmed: None,
-        in_flight: None,
-        message,
-    };
-    ctx.print(&told, || told.message.clone())
+    Recorded::to_the_supervisor(seq, "the supervisor was asked to stop; running attempts go on").tell(ctx)
 }
 
 /// `amend NAME`.
@@ -532,7 +343,9 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     };
     let drift = config::drift(&backfill.spec, &configured.spec);
     if drift.is_empty() {
-        return line("the configuration and the started backfill agree; nothing to amend");
+        let agree = "the configuration and the started backfill agree; nothing to amend";
+        let value = serde_json::json!({ "backfill": backfill.id, "recorded": false, "message": agree });
+        return ctx.print(&value, || agree.to_owned());
     }
     let spec = configured.spec.clone();
     let mut preview = preview::make(backfill, &Ask::Resume, Utc::now());
@@ -540,22 +353,12 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     preview.facts = drift.iter().map(|d| ("change", d.clone())).collect();
     preview.same_as = format!("backfill amend {name}");
     let id = backfill.id.clone();
-    if !consent_given(ctx, &preview, &consent)? {
+    if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
     let seq = append_same_drift(ctx, &id, &spec, &drift, consent.reason)?;
-    let message = format!("{name} amended{}", nobody(ctx));
-    let supervised = ctx.supervised();
-    let told = Recorded {
-        backfill: id.as_str(),
-        seq,
-        recorded: true,
-        supervised,
-        confirmed: None,
-        in_flight: None,
-        message,
-    };
-    ctx.print(&told, || told.message.clone())
+    let message = format!("{name} amended");
+    Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
 }
 
 /// Appends the changed order if it still means the changes that were shown.

@@ -1,5 +1,7 @@
 //! What every command needs: the configuration, the journal, who acts, and how to print.
 
+pub use super::exit::{Done, Exit};
+
 use super::args::Global;
 use crate::{
     config::{self, Config},
@@ -7,54 +9,18 @@ use crate::{
         event::{Actor, NewEvent, Payload},
         ids::BackfillId,
         state::{Backfill, State},
+        text,
     },
-    journal::{AppendError, Journal, Options},
+    journal::{AppendError, Journal, OpenError, Options},
     plan::decide::Surroundings,
     supervisor::glance,
 };
 use chrono::Utc;
 use serde::Serialize;
 use std::{
-    fmt,
     io::Write,
     time::{Duration, Instant},
 };
-
-/// How a command ended without success, with its exit code.
-#[derive(Debug)]
-pub struct Exit {
-    /// The code.
-    pub code: u8,
-    /// What to tell on standard error; empty if everything was said.
-    pub message: String,
-}
-
-impl Exit {
-    /// Wrong usage, wrong configuration, or a refused command: 2.
-    pub fn usage(message: impl fmt::Display) -> Self {
-        Self {
-            code: 2,
-            message: message.to_string(),
-        }
-    }
-
-    /// Only a code.
-    pub const fn code(code: u8) -> Self {
-        Self {
-            code,
-            message: String::new(),
-        }
-    }
-}
-
-impl<E: std::error::Error> From<E> for Exit {
-    fn from(error: E) -> Self {
-        Self::usage(error)
-    }
-}
-
-/// What a command returns: `Ok` is exit code 0.
-pub type Done = Result<(), Exit>;
 
 /// Configuration, journal, actor.
 pub struct Context {
@@ -122,45 +88,85 @@ pub fn on_newest<C, T>(
 /// It is not there or not right.
 pub fn config(global: &Global) -> Result<Config, Exit> {
     let path = config::find(global.config.as_deref())?;
-    Ok(Config::load(&path)?)
+    Config::load(&path).map_err(|errors| Exit::config(&errors))
+}
+
+/// How the configured journal is opened.
+pub fn options(config: &Config) -> Options {
+    Options {
+        group: config.journal.group.clone(),
+    }
+}
+
+/// The configured journal, to be looked at; `None` if nothing has been run here yet.
+///
+/// # Errors
+/// It is there and cannot be used.
+pub fn existing(config: &Config, read_only: bool) -> Result<Option<Journal>, Exit> {
+    let path = &config.journal.path;
+    match Journal::open_read_only(path, options(config)) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(OpenError::Missing { .. }) => Ok(None),
+        // Only of an older program's journal, which any command of this one brings up to date.
+        Err(OpenError::Older { .. }) if !read_only => Ok(Some(Journal::open(path, options(config))?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// There is no journal: what to do about it, or that the name is none.
+pub fn nothing_yet(config: &Config, name: &str) -> Exit {
+    if !name.is_empty() && !config.backfills.keys().any(|n| n.as_str() == name) {
+        return unknown(config, name);
+    }
+    let name = if name.is_empty() { "NAME" } else { name };
+    Exit::usage(nothing_yet_in_words(config)).hint(format!("backfill run {name}"))
+}
+
+/// `nothing has been run here yet (there is no journal at ..)`.
+pub fn nothing_yet_in_words(config: &Config) -> String {
+    let place = text::clean(&config.journal.path.display().to_string());
+    format!("nothing has been run here yet (there is no journal at {place})")
 }
 
 impl Context {
-    /// For a command that changes something.
+    /// For a command that changes something about `name`; empty: about the journal as a whole. A journal that is not
+    /// there is not made: nothing was started that could be changed.
     ///
     /// # Errors
     /// The configuration or the journal; or everything is read-only.
-    pub fn writing(global: &Global) -> Result<Self, Exit> {
+    pub fn writing(global: &Global, name: &str) -> Result<Self, Exit> {
         if global.read_only {
-            return Err(Exit::usage(
-                "read-only (--read-only or BACKFILL_READ_ONLY): nothing was changed",
-            ));
+            return Err(Exit::usage("nothing was changed: read-only")
+                .hint("leave --read-only and BACKFILL_READ_ONLY away"));
         }
-        Self::open(global)
+        let config = config(global)?;
+        if let Ok(false) = config.journal.path.try_exists() {
+            return Err(nothing_yet(&config, name));
+        }
+        let journal = Journal::open(&config.journal.path, options(&config))?;
+        Ok(Self::around(global, config, journal))
     }
 
-    /// For a command that looks.
+    /// For a command that looks at `name`; it makes nothing and needs no right to write.
     ///
     /// # Errors
-    /// The configuration or the journal.
-    pub fn open(global: &Global) -> Result<Self, Exit> {
+    /// The configuration or the journal, or there is none yet.
+    pub fn looking(global: &Global, name: &str) -> Result<Self, Exit> {
         let config = config(global)?;
-        let options = Options {
-            group: config.journal.group.clone(),
-        };
-        let path = &config.journal.path;
-        // Whoever may only look makes no journal either, and needs no right to write to it.
-        let journal = if global.read_only {
-            Journal::open_read_only(path, options)?
-        } else {
-            Journal::open(path, options)?
-        };
-        Ok(Self {
+        match existing(&config, global.read_only)? {
+            Some(journal) => Ok(Self::around(global, config, journal)),
+            None => Err(nothing_yet(&config, name)),
+        }
+    }
+
+    /// Around a journal that was opened.
+    pub fn around(global: &Global, config: Config, journal: Journal) -> Self {
+        Self {
             config,
             journal,
             actor: config::actor(global.actor.as_deref()),
             json: global.json,
-        })
+        }
     }
 
     /// The state now.
@@ -193,9 +199,7 @@ impl Context {
 
     /// An event of this actor.
     pub fn event(&self, backfill: Option<&BackfillId>, payload: Payload, reason: Option<String>) -> NewEvent {
-        let reason = reason
-            .map(|r| crate::domain::text::one_line(&r, 500))
-            .filter(|r| !r.is_empty());
+        let reason = reason.map(|r| text::one_line(&r, 500)).filter(|r| !r.is_empty());
         NewEvent {
             at: Utc::now(),
             actor: self.actor.clone(),
@@ -270,15 +274,17 @@ pub fn find<'a>(state: &'a State, config: &Config, name: &str) -> Result<&'a Bac
     }
     let configured = config.backfills.keys().any(|n| n.as_str() == name);
     if configured {
-        return Err(Exit::usage(format!(
-            "{name} has not been started: backfill run {name}"
-        )));
+        return Err(Exit::usage(format!("{name} has not been started")).hint(format!("backfill run {name}")));
     }
+    Err(unknown(config, name))
+}
+
+/// There is no such backfill in the configuration.
+pub fn unknown(config: &Config, name: &str) -> Exit {
     let known: Vec<&str> = config.backfills.keys().map(|n| n.as_str()).collect();
-    let near = config::nearest(name, known.iter().copied())
-        .map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Err(Exit::usage(format!(
-        "there is no backfill {name}{near} Configured: {}",
-        known.join(", ")
-    )))
+    let near =
+        config::nearest(name, known.iter().copied()).map_or(String::new(), |n| format!("did you mean {n}? "));
+    let file = text::clean(&config.path.display().to_string());
+    Exit::usage(format!("there is no backfill {name} in {file}"))
+        .hint(format!("{near}configured: {}", known.join(", ")))
 }

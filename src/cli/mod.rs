@@ -1,33 +1,37 @@
 //! Floor 5: the non-interactive commands, their wiring and their exit codes.
 
 pub mod args;
+pub mod ask;
+pub mod attention;
 pub mod check;
 pub mod command;
 pub mod context;
+pub mod exit;
 pub mod logging;
 pub mod logs;
+pub mod partial;
 pub mod plan;
 pub mod progress;
 pub mod run;
 pub mod status;
 pub mod tell;
+pub mod told;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-use context::{Context, Done, Exit};
-use std::{io::Write, process::ExitCode};
+use context::{Context, Done};
+use std::process::ExitCode;
 
 /// Reads the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::tell_grammar(&error, std::env::args_os()),
+    };
+    let json = cli.global.json;
+    match dispatch(cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Exit { code, message }) => {
-            if !message.is_empty() {
-                // Standard error may be gone; the exit code still tells.
-                let _ = writeln!(std::io::stderr(), "backfill: {message}");
-            }
-            ExitCode::from(code)
-        }
+        Err(exit) => exit.tell(json),
     }
 }
 
@@ -36,7 +40,8 @@ fn dispatch(cli: Cli) -> Done {
     let Some(command) = cli.command else {
         return super::tui::open(&global);
     };
-    let writing = || Context::writing(&global);
+    let writing = |name: &str| Context::writing(&global, name);
+    let looking = |name: &str| Context::looking(&global, name);
     match command {
         Command::Demo(demo) => super::demo::run(&global, demo),
         Command::Check => check::check(&global),
@@ -57,43 +62,43 @@ fn dispatch(cli: Cli) -> Done {
             };
             run::run(&global, name.as_deref(), how, log.as_deref())
         }
-        Command::Status { name } => status::status(&Context::open(&global)?, name.as_deref()),
+        Command::Status { name } => status::status(&global, name.as_deref()),
         Command::Pause {
             name,
             duration,
             reason,
-        } => command::pause(&mut writing()?, &name, duration, reason),
-        Command::Resume { name, reason } => command::resume(&mut writing()?, &name, reason),
-        Command::Throttle { name, to } => command::throttle(&mut writing()?, &name, to),
+        } => command::pause(&mut writing(&name)?, &name, duration, reason),
+        Command::Resume { name, reason } => command::resume(&mut writing(&name)?, &name, reason),
+        Command::Throttle { name, to } => command::throttle(&mut writing(&name)?, &name, to),
         Command::Rerun {
             name,
             days,
             failed,
             consent,
-        } => command::rerun(&mut writing()?, &name, &days, failed, consent),
-        Command::Hold(days) => command::hold(&mut writing()?, days),
-        Command::Release(days) => command::release(&mut writing()?, days),
-        Command::Skip(days) => command::skip(&mut writing()?, days),
-        Command::StopRuns(days) => command::stop_runs(&mut writing()?, days),
-        Command::Cancel { name, consent } => command::cancel(&mut writing()?, &name, consent),
-        Command::Amend { name, consent } => command::amend(&mut writing()?, &name, consent),
+        } => command::rerun(&mut writing(&name)?, &name, &days, failed, consent),
+        Command::Hold(days) => command::hold(&mut writing(&days.name)?, days),
+        Command::Release(days) => command::release(&mut writing(&days.name)?, days),
+        Command::Skip(days) => command::skip(&mut writing(&days.name)?, days),
+        Command::StopRuns(days) => command::stop_runs(&mut writing(&days.name)?, days),
+        Command::Cancel { name, consent } => command::cancel(&mut writing(&name)?, &name, consent),
+        Command::Amend { name, consent } => command::amend(&mut writing(&name)?, &name, consent),
         Command::Resolve {
             name,
             date,
             verdict,
             reason,
-        } => command::resolve(&mut writing()?, &name, &date, verdict, reason),
-        Command::Acknowledge { name, reason } => command::acknowledge(&mut writing()?, &name, reason),
-        Command::CloseBreaker { name, reason } => command::close_breaker(&mut writing()?, &name, reason),
-        Command::Stop { reason } => command::stop(&mut writing()?, reason),
-        Command::Why { name, date } => status::why_of(&Context::open(&global)?, &name, &date),
+        } => command::resolve(&mut writing(&name)?, &name, &date, verdict, reason),
+        Command::Acknowledge { name, reason } => command::acknowledge(&mut writing(&name)?, &name, reason),
+        Command::CloseBreaker { name, reason } => command::close_breaker(&mut writing(&name)?, &name, reason),
+        Command::Stop { reason } => command::stop(&mut writing("")?, reason),
+        Command::Why { name, date } => status::why_of(&looking(&name)?, &name, &date),
         Command::Logs {
             name,
             date,
             attempt,
             follow,
-        } => logs::logs(&Context::open(&global)?, &name, &date, attempt, follow),
-        Command::Events { name, last } => status::events(&Context::open(&global)?, &name, last),
+        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow),
+        Command::Events { name, last } => status::events(&looking(&name)?, &name, last),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "backfill", &mut std::io::stdout());
             Ok(())

@@ -1,18 +1,21 @@
 //! `plan NAME`: what a backfill would do. Nothing is started or recorded.
 
 use super::args::Global;
-use super::context::{self, Done, Exit, line};
+use super::{
+    context::{self, Done, Exit, line},
+    partial,
+};
 use crate::{
     config::{self, Config},
     domain::{
         calendar::cut,
         event::Actor,
         human,
-        ids::{BackfillId, Name},
+        ids::{BackfillId, ChunkId, Name},
         spec::{Lane, Spec},
-        state::{Backfill, Mark},
+        state::{Backfill, BackfillState, Mark},
     },
-    plan::{decide, preview::units},
+    plan::{decide, preview::units, why},
 };
 use chrono::{Duration, SecondsFormat, Utc};
 use serde_json::json;
@@ -22,15 +25,13 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
     let config = context::config(global)?;
     let name: Name = name.parse().map_err(Exit::usage)?;
     let Some(configured) = config.backfills.get(&name) else {
-        let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
-        let near = config::nearest(name.as_str(), known.iter().copied())
-            .map_or(String::new(), |n| format!("; did you mean {n}?"));
-        return Err(Exit::usage(format!(
-            "there is no [backfills.{name}] in {}{near}",
-            config.path.display()
-        )));
+        return Err(context::unknown(&config, name.as_str()));
     };
     let spec = &configured.spec;
+    // A plan can be looked at without a journal; what it says of an order is then that there is none.
+    let journal = context::existing(&config, global.read_only).ok().flatten();
+    let state = journal.and_then(|j| j.load_state().ok()).unwrap_or_default();
+    let known = state.by_name(name.as_str());
     let draft = draft(spec);
     let order: Vec<_> = decide::in_order(&draft, Utc::now());
     if global.json {
@@ -50,7 +51,8 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         let value = json!({
             "backfill": name, "target": spec.target, "timezone": spec.timezone.name(), "start": spec.start,
             "end": spec.end, "granularity": spec.granularity.word(), "hash": config::spec_hash(spec),
-            "max_limit": spec.max_limit, "chunks": chunks,
+            "max_limit": spec.max_limit, "partial": partial::of(spec),
+            "started": known.map(|b| json!({ "backfill": b.id, "state": b.state().word() })), "chunks": chunks,
         });
         return line(&value.to_string());
     }
@@ -59,6 +61,7 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         spec,
         &order.iter().map(|c| c.id).collect::<Vec<_>>(),
         all,
+        &then(spec, known),
     ))
 }
 
@@ -73,7 +76,7 @@ fn draft(spec: &Spec) -> Backfill {
     Backfill::new(id, spec.clone(), String::new(), mark, 0)
 }
 
-fn words(config: &Config, spec: &Spec, order: &[crate::domain::ids::ChunkId], all: bool) -> String {
+fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, then: &str) -> String {
     let chunks = cut(spec.timezone, spec.start, spec.end, spec.granularity);
     let zone = spec.timezone;
     let mut out = format!(
@@ -101,6 +104,9 @@ fn words(config: &Config, spec: &Spec, order: &[crate::domain::ids::ChunkId], al
         if last.1.end > Utc::now() {
             out.push_str(&format!("  note        the range reaches {today} or later, which is not complete yet; set end to {}\n", today - Duration::days(1)));
         }
+    }
+    for partial in partial::of(spec) {
+        out.push_str(&format!("  partial     {}\n", partial.text));
     }
     let odd = odd_days(spec);
     if !odd.is_empty() {
@@ -157,8 +163,34 @@ fn words(config: &Config, spec: &Spec, order: &[crate::domain::ids::ChunkId], al
         out.push_str(&format!("\n    and {} more (--all)", order.len() - shown));
     }
     out.push_str(&format!("\n  plan        {}\n", config::spec_hash(spec)));
-    out.push_str(&format!("  start it    backfill run {}", spec.name));
+    out.push_str(then);
     out
+}
+
+/// What to do with the plan: start it, or what became of the order that was started.
+fn then(spec: &Spec, known: Option<&Backfill>) -> String {
+    let name = &spec.name;
+    let Some(order) = known else {
+        return format!("  start it    backfill run {name}");
+    };
+    let (id, state) = (&order.id, order.state());
+    let again = format!("a new order rewrites all of it: backfill run {name} --again --yes");
+    let next = match (state, why::unfinished(order)) {
+        (BackfillState::Incomplete, Some(why)) => why.unblock,
+        _ if state.is_final() => again,
+        _ => format!("backfill status {name}; supervise it: backfill run {name}"),
+    };
+    let drift = match config::drift(&order.spec, spec).len() as u64 {
+        0 => String::new(),
+        n => format!(
+            "\n  not in it   {} of this plan: backfill amend {name}",
+            human::counted(n, "change")
+        ),
+    };
+    format!(
+        "  started     {id} is {}{drift}\n  next        {next}",
+        state.word()
+    )
 }
 
 fn order_words(spec: &Spec) -> &'static str {

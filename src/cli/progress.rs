@@ -77,6 +77,14 @@ impl Progress {
         }
     }
 
+    /// What is no event: as an object with `--json`, else in words.
+    pub fn tell(&self, value: &serde_json::Value, words: &str) {
+        match self.style {
+            Style::Json => drop(self.sender.try_send(Shown::Line(value.to_string()))),
+            _ => self.say(words),
+        }
+    }
+
     /// Told of every event after it is durable.
     pub fn watcher(&self) -> Watch {
         let (sender, style, name) = (self.sender.clone(), self.style, self.name.clone());

@@ -14,7 +14,8 @@ use crate::{
         state::{Backfill, BackfillState, ChunkState, State},
     },
     host::boot_now,
-    journal::{AcquireError, Journal, Lease, Options},
+    journal::{AcquireError, Journal, Lease},
+    plan::why,
     supervisor::{
         core::Input,
         glance,
@@ -23,7 +24,9 @@ use crate::{
     },
 };
 use chrono::Utc;
+use serde_json::json;
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -57,11 +60,14 @@ pub struct How {
 /// Exit code 1 incomplete or cancelled, 2 usage or configuration, 5 already supervised.
 pub fn run(global: &Global, name: Option<&str>, how: How, log: Option<&Path>) -> Done {
     if global.read_only {
-        return Err(Exit::usage("read-only: a supervisor starts work"));
+        return Err(Exit::usage("read-only: a supervisor starts work")
+            .hint("leave --read-only and BACKFILL_READ_ONLY away"));
     }
     let config = context::config(global)?;
     let name: Option<Name> = name.map(str::parse).transpose().map_err(Exit::usage)?;
     let actor = config::actor(global.actor.as_deref());
+    // The log stands beside the journal: what is wrong with the place is the journal's to say.
+    Journal::could_be_at(&config.journal.path, &context::options(&config))?;
     super::logging::to_file(log, &config)?;
     if how.detached {
         detach()?;
@@ -86,29 +92,21 @@ fn detach() -> Done {
 
 /// Supervises everything that was started and has not ended.
 fn everything(config: &Config, how: How) -> Done {
-    let mut journal = Journal::open(
-        &config.journal.path,
-        Options {
-            group: config.journal.group.clone(),
-        },
-    )?;
+    let mut journal = Journal::open(&config.journal.path, context::options(config))?;
     if journal
         .load_state()?
         .backfills
         .values()
         .all(|b| b.state().is_final())
     {
-        return Err(Exit::usage(
-            "no backfill waits for a supervisor: start one with backfill run NAME",
-        ));
+        return Err(
+            Exit::usage("no backfill waits for a supervisor").hint("start one with backfill run NAME")
+        );
     }
     let lease = match journal.acquire(boot_now(), &config.tuning) {
         Ok(lease) => lease,
         Err(AcquireError::Denied(denied)) => {
-            return Err(Exit {
-                code: ALREADY,
-                message: format!("supervised already, by {denied}"),
-            });
+            return Err(Exit::new(ALREADY, format!("supervised already, by {denied}")));
         }
         Err(error) => return Err(error.into()),
     };
@@ -122,10 +120,7 @@ fn everything(config: &Config, how: How) -> Done {
         hold(runtime, signals, &work, journal, lease, Until::AllEnded)
     })?;
     match ended {
-        Ended::LeaseLost(to) => Err(Exit {
-            code: ALREADY,
-            message: format!("the lease went to {to}"),
-        }),
+        Ended::LeaseLost(to) => Err(Exit::new(ALREADY, format!("the lease went to {to}"))),
         Ended::BackfillEnded | Ended::Told => Ok(()),
     }
 }
@@ -170,12 +165,9 @@ fn until_ended(
         how,
         progress,
     } = *work;
-    let options = || Options {
-        group: config.journal.group.clone(),
-    };
     let mut id = None;
     loop {
-        let mut journal = Journal::open(&config.journal.path, options())?;
+        let mut journal = Journal::open(&config.journal.path, context::options(config))?;
         match journal.acquire(boot_now(), &config.tuning) {
             Ok(lease) => {
                 let started = ensure_started(
@@ -193,12 +185,17 @@ fn until_ended(
                     }
                 };
                 id = Some(known.clone());
+                supervises(&journal, &lease, &known, progress)?;
                 match hold(runtime, signals, work, journal, lease, Until::Ends(known.clone()))? {
                     Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
                     Ended::BackfillEnded => return Ok((reread(config)?, known)),
                     Ended::Told => {
                         let state = reread(config)?;
-                        progress.say(&format!("stopped supervising {name}; running attempts go on"));
+                        let words = format!(
+                            "stopped supervising {name}; running attempts go on; back: backfill run {name}, \
+                             look: backfill status"
+                        );
+                        progress.say(&words);
                         return Ok((state, known));
                     }
                 }
@@ -207,25 +204,25 @@ fn until_ended(
                 let state = journal.load_state()?;
                 let live = state.by_name(name.as_str()).filter(|b| !b.state().is_final());
                 if id.is_none() && live.is_some() {
-                    return Err(Exit {
-                        code: ALREADY,
-                        message: format!("{name} is supervised already, by {denied}"),
-                    });
+                    return Err(Exit::new(
+                        ALREADY,
+                        format!("{name} is supervised already, by {denied}"),
+                    ));
                 }
                 let known = match &id {
                     Some(known) => known.clone(),
                     None => ensure_started(&mut journal, config, name, actor, how)?,
                 };
                 if id.is_none() {
-                    progress.say(&format!(
-                        "{denied} supervises this journal; {name} was added, following"
-                    ));
+                    let value = json!({ "follows": known, "holder": denied.holder });
+                    let words = format!("{denied} supervises this journal; {name} was added, following");
+                    progress.tell(&value, &words);
                 }
                 id = Some(known.clone());
                 match follow(&journal, &known, signals, progress)? {
                     Followed::ToTheEnd(state) => return Ok((*state, known)),
                     Followed::Told(state) => {
-                        progress.say(&format!("stopped following {name}; it goes on"));
+                        progress.say(&format!("stopped following {name}; look: backfill status"));
                         return Ok((*state, known));
                     }
                     Followed::Alone => {}
@@ -234,6 +231,29 @@ fn until_ended(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Says what this supervisor is in charge of: one supervises all that was started in its journal, whatever it was
+/// asked for.
+fn supervises(journal: &Journal, lease: &Lease, asked: &BackfillId, progress: &Progress) -> Done {
+    let state = journal.load_state()?;
+    let open = state.backfills.values().filter(|b| !b.state().is_final());
+    let others: Vec<&BackfillId> = open.map(|b| &b.id).filter(|id| *id != asked).collect();
+    let all: Vec<&BackfillId> = std::iter::once(asked).chain(others.iter().copied()).collect();
+    let value = json!({ "supervises": all, "asked": asked, "holder": lease.holder, "epoch": lease.epoch });
+    let beside = match others.as_slice() {
+        [] => String::new(),
+        others => {
+            let ids: Vec<&str> = others.iter().map(|id| id.as_str()).collect();
+            format!(
+                ", and what was started before in this journal: {}",
+                ids.join(", ")
+            )
+        }
+    };
+    let words = format!("supervising {asked}{beside}; ctrl-c ends this, running attempts go on");
+    progress.tell(&value, &words);
+    Ok(())
 }
 
 /// Work on a runtime whose threads are not waited for at the end: one may be reading a secret that does not come.
@@ -248,10 +268,7 @@ fn on_threads<T>(work: impl FnOnce(&Runtime, &Signals) -> Result<T, Exit>) -> Re
 }
 
 fn reread(config: &Config) -> Result<State, Exit> {
-    let options = Options {
-        group: config.journal.group.clone(),
-    };
-    Ok(Journal::open(&config.journal.path, options)?.load_state()?)
+    Ok(Journal::open(&config.journal.path, context::options(config))?.load_state()?)
 }
 
 /// Holds the lease until the loop ends. TERM and INT end it in order, HUP reads the configuration again.
@@ -420,13 +437,16 @@ fn ensure_started(
                 };
             }
             if let (Some(ended), false) = (newest, how.yes) {
-                return Try::No(Exit::usage(format!(
-                    "a new order of {name} rewrites {} of {}, {} .. {}: add --yes",
-                    human::counted(ended.chunks.len() as u64, "partition"),
-                    ended.spec.target,
-                    ended.spec.start,
-                    ended.spec.end
-                )));
+                return Try::No(
+                    Exit::usage(format!(
+                        "a new order of {name} rewrites {} of {}, {} .. {}",
+                        human::counted(ended.chunks.len() as u64, "partition"),
+                        ended.spec.target,
+                        ended.spec.start,
+                        ended.spec.end
+                    ))
+                    .hint("add --yes"),
+                );
             }
             let id = BackfillId::new(name, rand::random());
             match started(state, config, name, actor, &id) {
@@ -448,11 +468,18 @@ fn started(
     actor: &Actor,
     id: &BackfillId,
 ) -> Result<NewEvent, Exit> {
-    let configured = config.backfills.get(name).ok_or_else(|| unknown(config, name))?;
+    let configured = config
+        .backfills
+        .get(name)
+        .ok_or_else(|| context::unknown(config, name.as_str()))?;
     if let Some(other) = overlapping(state, configured) {
         return Err(Exit::usage(format!(
-            "{} rewrites {} over the same days and has not ended: let it end or cancel it first",
+            "{} rewrites {} over the same days and has not ended",
             other.id, other.spec.target
+        ))
+        .hint(format!(
+            "let it end, or cancel it first: backfill cancel {}",
+            other.spec.name
         )));
     }
     Ok(NewEvent {
@@ -471,25 +498,10 @@ fn started(
 fn goes_on(backfill: &Backfill) -> Result<BackfillId, Exit> {
     let name = &backfill.spec.name;
     match backfill.state() {
-        BackfillState::Cancelled => Err(Exit {
-            code: 1,
-            message: format!(
-                "{} was cancelled; backfill run {name} --again starts a new order",
-                backfill.id
-            ),
-        }),
+        BackfillState::Cancelled => Err(Exit::new(1, format!("{} was cancelled", backfill.id))
+            .hint(format!("backfill run {name} --again starts a new order"))),
         _ => Ok(backfill.id.clone()),
     }
-}
-
-fn unknown(config: &Config, name: &Name) -> Exit {
-    let known: Vec<&str> = config.backfills.keys().map(Name::as_str).collect();
-    let near = config::nearest(name.as_str(), known.iter().copied())
-        .map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Exit::usage(format!(
-        "there is no [backfills.{name}] in {}{near}",
-        config.path.display()
-    ))
 }
 
 /// Another unfinished backfill of the same target whose days overlap (case B24).
@@ -508,15 +520,23 @@ fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
         return Err(Exit::code(1));
     };
     let stored = backfill.state();
-    if !json {
-        say_last(ending(backfill));
-    }
     // Told to stop while work is left is not complete either: a script must not take it for the end.
-    if stored == BackfillState::Complete {
-        Ok(())
+    let code = u8::from(stored != BackfillState::Complete);
+    let counts: BTreeMap<&str, u32> = ChunkState::ALL
+        .into_iter()
+        .filter(|s| backfill.count(*s) > 0)
+        .map(|s| (s.word(), backfill.count(s)))
+        .collect();
+    let then = why::unfinished(backfill).map_or_else(String::new, |w| w.unblock);
+    say_last(if json {
+        json!({ "ended": id, "state": stored.word(), "counts": counts, "unblock": then, "code": code })
+            .to_string()
+    } else if then.is_empty() {
+        ending(backfill)
     } else {
-        Err(Exit::code(1))
-    }
+        format!("{}\n  {then}", ending(backfill))
+    });
+    if code == 0 { Ok(()) } else { Err(Exit::code(code)) }
 }
 
 /// A reader that went away or does not read changes neither the exit code nor that the program ends.

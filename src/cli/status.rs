@@ -1,8 +1,12 @@
 //! `status [NAME]`: how things stand, in words or as JSON, with exit codes that scripts can use.
 
-use super::context::{Context, Done, Exit, find, line};
+use super::{
+    args::Global,
+    attention::{self, Attention, Seen},
+    context::{self, Context, Done, Exit, find, line},
+};
 use crate::{
-    config::SignalConfig,
+    config::{Config, SignalConfig},
     domain::{
         Time,
         event::Rule,
@@ -15,13 +19,14 @@ use crate::{
         throttle::authority::Binding,
         why,
     },
-    supervisor::glance,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct Status {
+    /// What stands in the way of everything, the worst first.
+    attention: Vec<Attention>,
     supervised: bool,
     holder: Option<String>,
     epoch: Option<u64>,
@@ -50,6 +55,8 @@ struct One {
     /// Attempts that have not ended.
     under_way: Vec<AttemptId>,
     needs_you: u32,
+    /// Why starts are stopped by failures that were alike, and when a canary may try; whether or not it binds.
+    breaker: Option<OpenBreaker>,
     paused_by: Option<String>,
     signals: BTreeMap<String, Signal>,
     start: String,
@@ -59,19 +66,53 @@ struct One {
 }
 
 #[derive(Serialize)]
+struct OpenBreaker {
+    why: String,
+    since: Time,
+    retry_at: Time,
+}
+
+#[derive(Serialize)]
 struct Signal {
     value: Option<f64>,
     age_s: Option<f64>,
     problem: Option<String>,
+    /// By the supervisor that lives; else what is told of it is what a former one saw.
+    measured: bool,
     soft: Option<f64>,
     hard: Option<f64>,
 }
 
 /// The command.
-pub fn status(ctx: &Context, name: Option<&str>) -> Done {
+pub fn status(global: &Global, name: Option<&str>) -> Done {
+    let config = context::config(global)?;
+    match context::existing(&config, global.read_only)? {
+        Some(journal) => how_things_stand(&Context::around(global, config, journal), name),
+        None => nothing_yet(global, &config, name),
+    }
+}
+
+/// Nothing has been run: no trouble, and the journal is not made for it. Asked about one order, it is that one.
+fn nothing_yet(global: &Global, config: &Config, name: Option<&str>) -> Done {
+    if let Some(name) = name {
+        return Err(context::nothing_yet(config, name));
+    }
+    let status = Status {
+        attention: Vec::new(),
+        supervised: false,
+        holder: None,
+        epoch: None,
+        config_error: None,
+        observer: None,
+        backfills: Vec::new(),
+    };
+    let words = || format!("{}: backfill run NAME", context::nothing_yet_in_words(config));
+    context::print(global.json, &status, words)
+}
+
+fn how_things_stand(ctx: &Context, name: Option<&str>) -> Done {
     let state = ctx.state()?;
     let around = ctx.surroundings();
-    let holder = glance::holder(&ctx.journal);
     let chosen: Vec<&Backfill> = match name {
         Some(name) => vec![find(&state, &ctx.config, name)?],
         None => newest_of_each(&state),
@@ -81,18 +122,20 @@ pub fn status(ctx: &Context, name: Option<&str>) -> Done {
         .map(|b| code_of(&state, b, &around))
         .max()
         .unwrap_or(0);
+    let seen = Seen::now(ctx, &state, around.now);
     let status = Status {
-        supervised: around.supervised,
-        holder: holder
-            .as_ref()
-            .filter(|h| glance::is_alive(h))
-            .map(|h| h.holder.clone()),
-        epoch: holder.map(|h| h.epoch),
+        attention: attention::all(&state, &chosen, &around, &seen),
+        supervised: seen.alive().is_some(),
+        holder: seen.alive().map(|h| h.holder.clone()),
+        epoch: seen.holder.as_ref().map(|h| h.epoch),
         config_error: state.config_error.clone(),
         observer: state.unreadable.as_ref().map(|(seq, kind, version)| {
             format!("event {seq} ({kind} v{version}) was written by a newer backfill; this one only watches")
         }),
-        backfills: chosen.iter().map(|b| one(ctx, &state, b, &around)).collect(),
+        backfills: chosen
+            .iter()
+            .map(|b| one(ctx, &state, b, &around, &seen))
+            .collect(),
     };
     match ctx.print(&status, || words(&status)) {
         Err(exit) if exit.code != 0 => return Err(exit),
@@ -113,7 +156,8 @@ fn newest_of_each(state: &State) -> Vec<&Backfill> {
     newest.into_values().collect()
 }
 
-/// 0 fine, 1 incomplete or cancelled, 3 paused (by a human or a signal), 4 blind.
+/// 0 fine, 3 paused (by a human or a signal), 4 blind, 1 what does not go on without somebody's help: incomplete,
+/// cancelled, supervised by nobody, without room on the journal's disk.
 fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
     let supervised = Surroundings {
         supervised: true,
@@ -126,6 +170,8 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
         _ if blind(state, backfill) => 4,
         (_, Some(Stop::Paused | Stop::Signal | Stop::Critical)) => 3,
+        (_, Some(Stop::Disk)) => 1,
+        _ if !around.supervised => 1,
         _ => 0,
     }
 }
@@ -151,10 +197,10 @@ fn throttle(state: &State, backfill: &Backfill) -> &'static str {
     }
 }
 
-fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings) -> One {
+fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings, seen: &Seen) -> One {
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
-    let reason = why::stop(state, backfill, around);
+    let reason = why::stop(state, backfill, around).map(|w| seen.refined(w, state, backfill, around.now));
     let counts: BTreeMap<_, _> = ChunkState::ALL
         .into_iter()
         .filter(|s| backfill.count(*s) > 0)
@@ -182,11 +228,16 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings)
             .map(|s| backfill.count(s))
             .iter()
             .sum(),
+        breaker: backfill.breaker.as_ref().map(|b| OpenBreaker {
+            why: b.why.clone(),
+            since: b.at,
+            retry_at: b.retry_at,
+        }),
         paused_by: backfill.pause.as_ref().map(|p| p.mark.by.name.clone()),
         signals: spec
             .signals
             .iter()
-            .map(|s| (s.to_string(), signal(ctx, state, s, around.now)))
+            .map(|s| (s.to_string(), signal(ctx, state, s, seen, around.now)))
             .collect(),
         start: spec.start.to_string(),
         end: spec.end.to_string(),
@@ -211,7 +262,7 @@ fn limit_why(backfill: &Backfill, by: Binding) -> String {
     }
 }
 
-fn signal(ctx: &Context, state: &State, name: &Name, now: Time) -> Signal {
+fn signal(ctx: &Context, state: &State, name: &Name, seen: &Seen, now: Time) -> Signal {
     let config: Option<&SignalConfig> = ctx.config.signals.get(name);
     let since = now - chrono::Duration::minutes(10);
     let samples = ctx.journal.samples_since(name, since).unwrap_or_default();
@@ -222,23 +273,28 @@ fn signal(ctx: &Context, state: &State, name: &Name, now: Time) -> Signal {
         value: last.and_then(|s| s.value.as_ref().ok().copied()),
         age_s: last.map(|s| age(s.at) + s.age.unwrap_or_default().as_secs_f64()),
         problem: state.blind.get(name).map(|b| b.why.clone()).or(newest_problem),
+        measured: seen.is_measured(name),
         soft: config.map(|c| c.soft),
         hard: config.map(|c| c.hard),
     }
 }
 
 fn words(status: &Status) -> String {
-    let mut out = match (&status.holder, status.supervised) {
-        (Some(holder), true) => format!("{holder} supervises\n"),
-        _ => "nobody supervises: nothing starts until somebody runs backfill run NAME\n".to_owned(),
-    };
-    if let Some(observer) = &status.observer {
-        out.push_str(&format!("{observer}\n"));
-    }
-    if let Some(error) = &status.config_error {
+    let mut out = String::new();
+    for first in &status.attention {
         out.push_str(&format!(
-            "the changed configuration was not taken over: {error}\n"
+            "{}{}\n",
+            first.text,
+            in_brackets(&first.mend, &first.text)
         ));
+    }
+    match (&status.holder, status.supervised) {
+        (Some(holder), true) => out.push_str(&format!("{holder} supervises\n")),
+        _ if status
+            .attention
+            .iter()
+            .any(|a| ["unsupervised", "disk"].contains(&a.reason)) => {}
+        _ => out.push_str("nobody supervises, and nothing waits\n"),
     }
     if status.backfills.is_empty() {
         out.push_str("no backfill has been started");
@@ -246,6 +302,15 @@ fn words(status: &Status) -> String {
     let blocks: Vec<String> = status.backfills.iter().map(words_of).collect();
     out.push_str(&blocks.join("\n"));
     out
+}
+
+/// What mends it, where the sentence does not say it itself.
+fn in_brackets(mend: &str, text: &str) -> String {
+    if mend.is_empty() || text.contains(mend) {
+        String::new()
+    } else {
+        format!("  [{mend}]")
+    }
 }
 
 fn words_of(one: &One) -> String {
@@ -271,11 +336,16 @@ fn words_of(one: &One) -> String {
             )
         });
         let problem = s.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
+        let old = if s.measured {
+            ""
+        } else {
+            "; seen by a former supervisor, not measured since"
+        };
         let levels = match (s.soft, s.hard) {
             (Some(soft), Some(hard)) => format!(" (soft {soft}, hard {hard})"),
             _ => " (not in the configuration)".to_owned(),
         };
-        out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}\n"));
+        out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}{old}\n"));
     }
     out.push_str(&format!("  why {}", one.why));
     if let Some(why) = one.reason.as_ref().filter(|w| !w.unblock.is_empty()) {
@@ -293,10 +363,12 @@ pub fn why_of(ctx: &Context, name: &str, date: &str) -> Done {
     let backfill = find(&state, &ctx.config, name)?;
     let chunks = crate::plan::select::chunks(backfill, date).map_err(Exit::usage)?;
     let around = ctx.surroundings();
+    let seen = Seen::now(ctx, &state, around.now);
     for id in chunks {
         let Some(why) = why::why(&state, backfill, id, &around) else {
             continue;
         };
+        let why = seen.refined(why, &state, backfill, around.now);
         let state_word = backfill.chunk(id).map_or("", |c| c.state.word());
         let value = serde_json::json!({ "chunk": id, "state": state_word, "reason": why.reason, "text": why.text, "unblock": why.unblock });
         let unblock = if why.unblock.is_empty() {

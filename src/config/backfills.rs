@@ -207,6 +207,21 @@ fn range(report: &mut Report<'_>, section: &Section<'_>) -> Option<Range> {
         let help = "take a shorter range or longer chunks";
         end.problem(report, found, "at most 1,000,000 chunks", help);
         None
+    } else if range.is_empty() {
+        // Pacific/Apia went from 2011-12-29 to 2011-12-31: there is no partition to write.
+        let found = format!(
+            "{} to {}, which never were in {}",
+            range.start, range.end, range.timezone
+        );
+        let (before, after) = (range.start.pred_opt(), range.end.succ_opt());
+        let day = |d: Option<chrono::NaiveDate>| d.map_or_else(String::new, |d| d.to_string());
+        let help = format!(
+            "the zone's clocks jumped over it: leave it out, or take in {} or {}",
+            day(before),
+            day(after)
+        );
+        end.problem(report, found, "a range with at least one chunk", &help);
+        None
     } else {
         Some(range)
     }

@@ -6,7 +6,7 @@ use super::{
     read::{Entry, Section, quoted},
 };
 use crate::domain::{
-    calendar::{Granularity, cut},
+    calendar::{Granularity, cut, start_of_day},
     ids::{ChunkId, Name},
     spec::{Lane, LaneDays, Order, Profile},
 };
@@ -35,6 +35,12 @@ impl Range {
             Granularity::Week => days / 7,
             Granularity::Month => days / 28,
         }
+    }
+
+    /// Whether the zone knows no instant of it: a civil day that its clocks jumped over.
+    pub(super) fn is_empty(&self) -> bool {
+        let after = self.end.succ_opt().unwrap_or(self.end);
+        start_of_day(self.timezone, after) <= start_of_day(self.timezone, self.start)
     }
 
     fn chunks(&self) -> Vec<ChunkId> {

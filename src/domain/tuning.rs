@@ -60,7 +60,7 @@ pub struct Tuning {
     pub breaker_row: u32,
     /// How often adopted runs and memory are looked at.
     pub watch: Duration,
-    /// Below this many free bytes beside the journal nothing starts.
+    /// With less free space beside the journal than this nothing starts; bytes, a size with its unit in the file.
     pub disk_low: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::{event::DecodeError, text};
 use rusqlite::ErrorCode;
-use std::{path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 use thiserror::Error;
 
 /// Why a journal cannot be opened. Everything but [`OpenError::Store`] is a matter of configuration: exit code 2.
@@ -130,6 +130,16 @@ pub enum StoreError {
         /// The journal.
         path: String,
     },
+    /// This user cannot work in that place.
+    #[error("the journal {path}: {what}; {mend}, or set [journal] path to a place where it is so")]
+    Denied {
+        /// The journal.
+        path: String,
+        /// What was tried, where, and what stood against it.
+        what: String,
+        /// What would help.
+        mend: String,
+    },
     /// Anything else that the operating system or the store said.
     #[error("the journal {path}: {what}")]
     Io {
@@ -155,6 +165,11 @@ impl StoreError {
                 path: path_text,
                 what,
             },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+                if let Some(denied) = Self::unwritable(path) =>
+            {
+                denied
+            }
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path: path_text },
             // Shared memory and fsync report a full disk as a plain I/O error.
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if no_space(path) => {
@@ -168,12 +183,19 @@ impl StoreError {
     }
 
     /// What the operating system says about the journal at `path`.
-    pub(super) fn io(path: &Path, doing: &str, error: &std::io::Error) -> Self {
+    pub(super) fn io(path: &Path, doing: &str, error: &io::Error) -> Self {
         if matches!(
             error.kind(),
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
         ) {
             return Self::Full { path: show(path) };
+        }
+        if let Some((against, mend)) = against(path, error) {
+            return Self::Denied {
+                path: show(path),
+                what: format!("{doing}: {against}"),
+                mend,
+            };
         }
         Self::Io {
             path: show(path),
@@ -185,6 +207,39 @@ impl StoreError {
     pub const fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. })
     }
+
+    /// Why the store could not make the files that it keeps beside the journal, if that is what went wrong: it says
+    /// only that it cannot open something.
+    fn unwritable(path: &Path) -> Option<Self> {
+        let error = super::place::writable(path).err()?;
+        Some(Self::io(path, "making files beside it", &error))
+    }
+}
+
+/// What the operating system means, in words that name the directory, and what would help. `None` for what is no
+/// matter of rights and places.
+fn against(path: &Path, error: &io::Error) -> Option<(String, String)> {
+    let near = show(super::place::nearest_existing(path));
+    let me = rustix::process::geteuid().as_raw();
+    Some(match error.kind() {
+        io::ErrorKind::PermissionDenied => (
+            format!("uid {me} may not write to {near}"),
+            format!("make {near} writable for that user"),
+        ),
+        io::ErrorKind::ReadOnlyFilesystem => (
+            format!("{near} is on a file system that is mounted read-only"),
+            "mount it for writing".to_owned(),
+        ),
+        io::ErrorKind::NotADirectory => (
+            format!("{near} is a file and no directory"),
+            "move that file away".to_owned(),
+        ),
+        io::ErrorKind::NotFound => (
+            format!("nothing is there, and {near} is the last part of the path that exists"),
+            "make the rest of it".to_owned(),
+        ),
+        _ => return None,
+    })
 }
 
 /// Less free space than one page of shared memory is no space for the store.

@@ -92,6 +92,14 @@ impl Journal {
         Self::around(conn, path, options)
     }
 
+    /// Whether a journal could be made or written at `path`. Makes and changes nothing.
+    ///
+    /// # Errors
+    /// What stands against it.
+    pub fn could_be_at(path: &Path, options: &Options) -> Result<(), OpenError> {
+        place::fit(path, options)
+    }
+
     fn around(conn: Connection, path: PathBuf, options: Options) -> Result<Self, OpenError> {
         let file = place::identity(&path).map_err(|e| StoreError::io(&path, "looking at it", &e))?;
         Ok(Self {

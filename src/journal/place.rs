@@ -6,7 +6,7 @@ use super::{
     group::gid_of,
 };
 use rustix::{
-    fs::{Gid, Mode, OFlags},
+    fs::{Access, Gid, Mode, OFlags},
     io::Errno,
 };
 use std::{
@@ -40,11 +40,7 @@ impl Modes {
 /// can be wrong with the place. Gives the path with its directories resolved.
 pub(super) fn prepare(path: &Path, options: &Options) -> Result<PathBuf, OpenError> {
     let parent = parent_of(path);
-    let existing = parent
-        .ancestors()
-        .find(|p| !p.as_os_str().is_empty() && p.exists())
-        .unwrap_or(Path::new("/"));
-    refuse_file_system(path, existing)?;
+    refuse_file_system(path, nearest_existing(path))?;
     let modes = Modes::of(options)?;
     create_directories(path, &parent, modes, options)?;
     let path = resolved(path, &parent)?;
@@ -60,8 +56,10 @@ pub(super) fn prepare(path: &Path, options: &Options) -> Result<PathBuf, OpenErr
 pub(super) fn inspect(path: &Path, options: &Options) -> Result<PathBuf, OpenError> {
     let parent = parent_of(path);
     let missing = || OpenError::Missing { path: show(path) };
-    if !parent.exists() {
-        return Err(missing());
+    match parent.try_exists() {
+        Ok(true) => {}
+        Ok(false) => return Err(missing()),
+        Err(e) => return Err(StoreError::io(path, "looking for its directory", &e).into()),
     }
     refuse_file_system(path, &parent)?;
     let path = resolved(path, &parent)?;
@@ -70,6 +68,35 @@ pub(super) fn inspect(path: &Path, options: &Options) -> Result<PathBuf, OpenErr
     }
     inspect_file(&path, Modes::of(options)?, options)?;
     Ok(path)
+}
+
+/// Whether a journal could be made or written here, as far as that can be told without making anything.
+pub(super) fn fit(path: &Path, options: &Options) -> Result<(), OpenError> {
+    refuse_file_system(path, nearest_existing(path))?;
+    Modes::of(options)?;
+    writable(path).map_err(|e| StoreError::io(path, "making files there", &e).into())
+}
+
+/// Whether this user may make files beside the journal, or the directories that are missing on the way to it.
+pub(super) fn writable(path: &Path) -> io::Result<()> {
+    let near = nearest_existing(path);
+    if !fs::metadata(near)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    rustix::fs::access(near, Access::WRITE_OK | Access::EXEC_OK).map_err(Into::into)
+}
+
+/// The directory of the journal, or the last of those above it that exists.
+pub(super) fn nearest_existing(path: &Path) -> &Path {
+    let above = path.ancestors().skip(1);
+    let named = above.map(|p| {
+        if p.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            p
+        }
+    });
+    named.into_iter().find(|p| p.exists()).unwrap_or(Path::new("/"))
 }
 
 /// The directory of the journal; a bare file name lives in the current directory.

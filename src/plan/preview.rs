@@ -3,6 +3,10 @@
 //! The count that the preview shows is exactly what runs: a confirmed change is recomputed, and only a plan with
 //! the same digest is appended.
 
+mod hold;
+
+pub use hold::hold;
+
 use super::{decide, why};
 use crate::domain::{
     Time, human,
@@ -378,12 +382,17 @@ fn run_facts(backfill: &Backfill, will: &[PreviewChunk], now: Time) -> Vec<(&'st
         facts.insert(1, ("reads", kind.clone()));
     }
     if let Some(estimate) = estimate(backfill, will.len()) {
-        facts.push((
-            "cost",
-            format!("about {} of running time", human::duration(estimate)),
-        ));
+        facts.push(("cost", format!("{} of running time", about(estimate))));
     }
     facts
+}
+
+/// An estimate is not known to the millisecond.
+fn about(estimate: Duration) -> String {
+    match estimate.as_secs() {
+        0 => "less than a second".to_owned(),
+        s => format!("about {}", human::duration(Duration::from_secs(s))),
+    }
 }
 
 /// Running time of `n` chunks by the median of those that are done; nothing before there are three.

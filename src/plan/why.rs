@@ -50,6 +50,15 @@ pub fn stop(state: &State, backfill: &Backfill, around: &Surroundings) -> Option
     decide::stop_of(state, backfill, around).map(|s| of_stop(state, backfill, s, around))
 }
 
+/// Why an order that has ended did not become complete, and what would set it in motion again; `None` of every other.
+pub fn unfinished(backfill: &Backfill) -> Option<Why> {
+    let ends = matches!(
+        backfill.state(),
+        BackfillState::Incomplete | BackfillState::Cancelled
+    );
+    ends.then(|| ended(backfill))
+}
+
 /// A chunk that does not wait for the planner.
 fn of_itself(backfill: &Backfill, chunk: &Chunk, now: Time) -> Why {
     let name = &backfill.spec.name;
@@ -200,7 +209,14 @@ fn retrying(state: &State, backfill: &Backfill, chunk: &Chunk, around: &Surround
         };
     }
     let left = human::duration((retry.at - around.now).to_std().unwrap_or_default());
-    Why::new("retry", format!("{cause}, {count} in {left}"), "r runs it now")
+    match stop(state, backfill, around) {
+        // The wait is not what binds: a re-run would wait for the same.
+        Some(stop) => Why {
+            text: format!("{cause}, {count} in {left}; {}", stop.text),
+            ..stop
+        },
+        None => Why::new("retry", format!("{cause}, {count} in {left}"), "r runs it now"),
+    }
 }
 
 /// A chunk that waits for its turn: the first reason in the order of authority.
@@ -290,11 +306,7 @@ fn binding(backfill: &Backfill, by: Binding) -> String {
 fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings) -> Why {
     let name = &backfill.spec.name;
     match stop {
-        Stop::Unsupervised => Why::new(
-            "unsupervised",
-            "nobody supervises, so nothing starts",
-            format!("S, or backfill run {name}"),
-        ),
+        Stop::Unsupervised => unsupervised(state, backfill, around),
         Stop::Observer => {
             let (seq, kind, version) = state.unreadable.clone().unwrap_or_default();
             let text = format!(
@@ -315,7 +327,7 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
             Why::new(
                 "breaker",
                 format!("{}; {canary}", breaker.why),
-                "mend the cause, then : close-breaker",
+                format!("mend the cause, then : close-breaker, or backfill close-breaker {name}"),
             )
         }
         Stop::OnFailure => {
@@ -340,9 +352,9 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
         Stop::Signal => {
             let latched = backfill.limit.rule == crate::domain::event::Rule::Latch;
             let unblock = if latched {
-                "acknowledge it: : acknowledge"
+                format!("acknowledge it: : acknowledge, or backfill acknowledge {name}")
             } else {
-                ""
+                String::new()
             };
             Why::new("signal", backfill.limit.why.clone(), unblock)
         }
@@ -357,6 +369,30 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
             "backfill check",
         ),
     }
+}
+
+/// Nobody supervises. What a supervisor would not change is told with it, or its start would be a disappointment.
+fn unsupervised(state: &State, backfill: &Backfill, around: &Surroundings) -> Why {
+    let text = "nobody supervises, so nothing starts";
+    let unblock = format!("S, or backfill run {}", backfill.spec.name);
+    let supervised = Surroundings {
+        supervised: true,
+        ..around.clone()
+    };
+    let beneath = match decide::stop_of(state, backfill, &supervised) {
+        // It measures for itself.
+        None | Some(Stop::FirstSamples | Stop::Blind) => return Why::new("unsupervised", text, unblock),
+        Some(beneath) => of_stop(state, backfill, beneath, &supervised),
+    };
+    let then = match beneath.unblock.as_str() {
+        "" => unblock,
+        help => format!("{unblock}; then: {help}"),
+    };
+    Why::new(
+        "unsupervised",
+        format!("{text}; and even then: {}", beneath.text),
+        then,
+    )
 }
 
 fn first_samples(state: &State, backfill: &Backfill) -> String {
@@ -384,11 +420,7 @@ fn ended(backfill: &Backfill) -> Why {
             "the backfill was cancelled",
             format!("backfill rerun {name} DATE"),
         ),
-        BackfillState::Incomplete => Why::new(
-            "incomplete",
-            needs(backfill),
-            format!("backfill rerun {name} DATE, or skip"),
-        ),
+        BackfillState::Incomplete => Why::new("incomplete", needs(backfill), what_moves_it(backfill)),
         state => Why::new(state.word(), format!("the backfill is {}", state.word()), ""),
     }
 }
@@ -407,6 +439,36 @@ fn needs(backfill: &Backfill) -> String {
         .map(|s| format!("{} {}", backfill.count(s), s.word()))
         .collect();
     format!("nothing can move without you: {}", counts.join(", "))
+}
+
+/// The commands that set an incomplete order in motion again, for what it really waits for.
+fn what_moves_it(backfill: &Backfill) -> String {
+    let name = &backfill.spec.name;
+    if backfill.stopped.is_some() {
+        return format!("mend the cause, then backfill resume {name}");
+    }
+    let held = days(backfill, |s| s == ChunkState::Held);
+    let ended = days(backfill, |s| {
+        matches!(
+            s,
+            ChunkState::Failed | ChunkState::Quarantined | ChunkState::Cancelled
+        )
+    });
+    let release = held.map(|days| format!("release: b, or backfill release {name} {days}"));
+    let rerun =
+        ended.map(|days| format!("mend the cause, then backfill rerun {name} {days} --failed, or skip"));
+    let both: Vec<String> = release.into_iter().chain(rerun).collect();
+    both.join("; ")
+}
+
+/// The chunk in such a state, or the range of days that holds all of them, as commands take it.
+fn days(backfill: &Backfill, such: impl Fn(ChunkState) -> bool) -> Option<String> {
+    let mut all = backfill.chunks.iter().filter(|c| such(c.state)).map(|c| c.id);
+    let first = all.next()?;
+    Some(match all.next_back() {
+        None => first.to_string(),
+        Some(last) => format!("{}..{}", first.date, last.date),
+    })
 }
 
 fn paused(backfill: &Backfill, now: Time) -> Why {
@@ -429,120 +491,4 @@ fn paused(backfill: &Backfill, now: Time) -> Why {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        domain::{
-            event::{Next, Payload},
-            failure::FailureClass,
-        },
-        plan::testing::{Night, failure},
-    };
-
-    fn reason(night: &Night, day: u64) -> String {
-        let why = why(&night.state, night.backfill(), night.day(day), &night.around()).unwrap();
-        format!("{}: {}", why.reason, why.text)
-    }
-
-    #[test]
-    fn the_first_reason_in_the_order_of_authority_is_the_one_that_is_told() {
-        let mut night = Night::new(5).max_limit(1);
-        assert_eq!(reason(&night, 0), "order: next in order");
-        night.start(night.day(0));
-        assert_eq!(
-            reason(&night, 2),
-            "limit: 1 running of limit 1; 1 before it in order"
-        );
-        night.limit_to(0);
-        assert_eq!(reason(&night, 2), "signal: because");
-        night.human(Payload::Paused { until: None });
-        assert_eq!(reason(&night, 2), "paused: paused by minh");
-        let retry_at = night.now + chrono::Duration::minutes(2);
-        night.ours(Payload::BreakerOpened {
-            why: "5 chunks in a row failed alike: boom".to_owned(),
-            retry_at,
-        });
-        assert_eq!(
-            reason(&night, 2),
-            "breaker: 5 chunks in a row failed alike: boom; one canary in 2m"
-        );
-    }
-
-    #[test]
-    fn a_failed_day_says_what_failed_and_when_it_is_tried_again() {
-        let mut night = Night::new(2);
-        let day = night.day(0);
-        night.start(day);
-        let at = night.now + chrono::Duration::seconds(130);
-        night.fail_with(
-            day,
-            failure(FailureClass::Platform),
-            Next::Retry {
-                at,
-                profile: 0,
-                used: 3,
-                budget: 10,
-            },
-        );
-        assert_eq!(
-            reason(&night, 0),
-            "retry: platform exit 1: boom, retry 3/10 in 2m10s"
-        );
-        night.now = at;
-        assert_eq!(
-            reason(&night, 0),
-            "order: platform exit 1: boom, retry 3/10 is due; next in order"
-        );
-    }
-
-    #[test]
-    fn a_backfill_with_a_signal_waits_for_its_first_samples_and_says_what_is_wrong_with_it() {
-        let mut night = Night::new(2).signals(&["orders"]);
-        assert_eq!(reason(&night, 0), "blind: waits for two valid samples of orders");
-        let payload = Payload::BlindSince {
-            signal: "orders".parse().unwrap(),
-            last: None,
-            why: "empty result".to_owned(),
-        };
-        night.journal(payload);
-        assert_eq!(
-            reason(&night, 0),
-            "blind: no valid sample of orders yet: empty result"
-        );
-        assert!(night.decide().is_empty());
-    }
-
-    #[test]
-    fn every_state_of_a_chunk_has_an_answer() {
-        let mut night = Night::new(6).max_limit(6).slots(6);
-        night.start(night.day(0));
-        night.finish(night.day(0));
-        night.start(night.day(1));
-        night.human(Payload::HoldPlaced {
-            chunks: vec![night.day(2)],
-        });
-        night.human(Payload::Skipped {
-            chunks: vec![night.day(3)],
-        });
-        night.start(night.day(4));
-        night.ours(Payload::RunUncertain {
-            attempt: night.attempt(night.day(4)),
-            why: "no answer".to_owned(),
-        });
-        assert_eq!(reason(&night, 0), "done: done in 0s by attempt 1");
-        assert_eq!(reason(&night, 1), "running: attempt 1 runs on here for 0s");
-        assert_eq!(reason(&night, 2), "hold: held by minh");
-        assert_eq!(reason(&night, 3), "skipped: skipped by minh");
-        assert_eq!(reason(&night, 4), "uncertain: no answer; its slot stays taken");
-    }
-
-    #[test]
-    fn without_a_supervisor_nothing_starts_and_that_is_said() {
-        let night = Night::new(1);
-        let mut around = night.around();
-        around.supervised = false;
-        let why = why(&night.state, night.backfill(), night.day(0), &around).unwrap();
-        assert_eq!(why.reason, "unsupervised");
-        assert!(decide::decide(&night.state, &around).is_empty());
-    }
-}
+mod tests;

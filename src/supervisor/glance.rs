@@ -21,6 +21,9 @@ pub fn surroundings(
         slots,
         problem: problems.get(name.as_str()).cloned(),
     };
+    let room = room(journal, config);
+    // One that only waits for room goes on by itself: what binds then is the disk.
+    let waits_for_room = |h: &HolderView| h.liveness == Liveness::Silent && room.is_some_and(Room::is_full);
     Surroundings {
         now,
         tuning: config.tuning.clone(),
@@ -30,9 +33,40 @@ pub fn surroundings(
             .map(|(n, e)| (n.clone(), facts(n, e.slots())))
             .collect(),
         paced: BTreeSet::new(),
-        disk_low: free_bytes(journal.path()).is_ok_and(|b| b < config.tuning.disk_low),
-        supervised: holder.is_some_and(is_alive),
+        disk_low: room.is_some_and(Room::is_low),
+        supervised: holder.is_some_and(|h| is_alive(h) || waits_for_room(h)),
     }
+}
+
+/// Less room than this is none: hardly an event fits any more. Holds also where the configuration's floor is 0.
+const FULL: u64 = 256 * 1024;
+
+/// The room beside the journal, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// What an ordinary user may still write.
+    pub free: u64,
+    /// What the configuration wants free before anything starts.
+    pub floor: u64,
+}
+
+impl Room {
+    /// Whether nothing starts because of it.
+    pub const fn is_low(self) -> bool {
+        self.free < self.floor || self.is_full()
+    }
+
+    /// Whether hardly anything can be recorded either.
+    pub const fn is_full(self) -> bool {
+        self.free < FULL
+    }
+}
+
+/// The room beside the journal now; `None` if its file system does not say.
+pub fn room(journal: &Journal, config: &Config) -> Option<Room> {
+    let free = free_bytes(journal.path()).ok()?;
+    let floor = config.tuning.disk_low;
+    Some(Room { free, floor })
 }
 
 /// The holder of the lease, if it can still do something.

@@ -1,0 +1,161 @@
+//! What a command that was recorded tells: what, whether somebody supervises, and for those that the supervisor
+//! confirms, its word.
+
+use super::context::{Context, Done, Exit};
+use crate::domain::{
+    event::{Payload, Read},
+    human,
+    ids::{AttemptId, BackfillId},
+    state::BackfillState,
+};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// How long `pause` and `cancel` wait for the supervisor's word.
+const CONFIRM: Duration = Duration::from_secs(5);
+
+/// A command that was recorded.
+#[derive(Serialize)]
+pub struct Recorded {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    backfill: Box<str>,
+    seq: u64,
+    recorded: bool,
+    /// Somebody supervised when it was recorded, or confirmed it.
+    supervised: bool,
+    /// The supervisor's word that nothing more starts; only of what it confirms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed: Option<bool>,
+    /// What was under way when it confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<Vec<AttemptId>>,
+    /// The backfill's state after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    message: String,
+}
+
+impl Recorded {
+    /// Without a confirmation.
+    pub fn new(ctx: &Context, backfill: &str, seq: u64, said: &str) -> Self {
+        let supervised = ctx.supervised();
+        Self {
+            backfill: backfill.into(),
+            message: format!("{said}{}", nobody(supervised)),
+            supervised,
+            ..Self::to_the_supervisor(seq, "")
+        }
+    }
+
+    /// To the supervisor of all backfills.
+    pub fn to_the_supervisor(seq: u64, said: &str) -> Self {
+        Self {
+            backfill: "".into(),
+            seq,
+            recorded: true,
+            supervised: true,
+            confirmed: None,
+            in_flight: None,
+            state: None,
+            message: said.to_owned(),
+        }
+    }
+
+    /// Prints it.
+    ///
+    /// # Errors
+    /// Standard output is gone.
+    pub fn tell(&self, ctx: &Context) -> Done {
+        ctx.print(self, || self.message.clone())
+    }
+}
+
+const fn nobody(supervised: bool) -> &'static str {
+    if supervised {
+        ""
+    } else {
+        "; nobody supervises now, it holds from the next `backfill run` on"
+    }
+}
+
+/// What the journal says about a command that the supervisor confirms.
+enum Confirmation {
+    /// Nothing more is sent; these were under way.
+    Applied(Vec<AttemptId>),
+    /// Somebody resumed before it was confirmed.
+    Resumed(String),
+    /// Nothing yet.
+    Open,
+}
+
+/// Waits for the supervisor's word on the command of that seq. It is read from the events after the command: the
+/// state alone would not tell whether a pause that is over was ever confirmed.
+fn await_confirmation(ctx: &Context, id: &BackfillId, seq: u64) -> Result<Confirmation, Exit> {
+    let began = Instant::now();
+    let mut seen = seq;
+    loop {
+        let waits = ctx.supervised() && began.elapsed() < CONFIRM;
+        for event in ctx.journal.read_after(seen, 10_000)? {
+            seen = event.seq;
+            if event.backfill.as_ref() != Some(id) {
+                continue;
+            }
+            match event.payload {
+                Read::Known(Payload::PauseApplied { in_flight }) => {
+                    return Ok(Confirmation::Applied(in_flight));
+                }
+                Read::Known(Payload::Resumed {}) => return Ok(Confirmation::Resumed(event.actor.name)),
+                _ => {}
+            }
+        }
+        if !waits {
+            return Ok(Confirmation::Open);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits for the supervisor's confirmation and prints what was under way. `supervised`: somebody supervised just
+/// before the command was recorded. Whoever confirms a cancel may end with it, so this is not asked afterwards.
+///
+/// # Errors
+/// The journal cannot be read, or standard output is gone.
+pub fn confirm(ctx: &Context, id: &BackfillId, seq: u64, supervised: bool, verb: &str) -> Done {
+    let confirmation = await_confirmation(ctx, id, seq)?;
+    let state = ctx.state()?.backfills.get(id).map(|b| b.state());
+    let mut told = Recorded {
+        backfill: id.as_str().into(),
+        supervised,
+        confirmed: Some(false),
+        state: state.map(BackfillState::word),
+        ..Recorded::to_the_supervisor(seq, "")
+    };
+    told.message = match confirmation {
+        Confirmation::Applied(ids) => {
+            let message = format!("{verb}; {}", under_way(&ids));
+            told.supervised = true;
+            told.confirmed = Some(true);
+            told.in_flight = Some(ids);
+            message
+        }
+        Confirmation::Resumed(by) => format!("recorded; resumed by {by} meanwhile"),
+        Confirmation::Open if ctx.supervised() => "recorded; not yet confirmed by the supervisor".to_owned(),
+        // Nobody is needed to end what does not run.
+        Confirmation::Open if state == Some(BackfillState::Cancelled) => {
+            "cancelled; nobody supervises, and nothing was under way".to_owned()
+        }
+        Confirmation::Open => format!("recorded{}", nobody(false)),
+    };
+    told.tell(ctx)
+}
+
+/// `2 starts were already under way: ..`.
+fn under_way(ids: &[AttemptId]) -> String {
+    let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let count = human::counted(ids.len() as u64, "start");
+    match ids.len() {
+        0 => "nothing was under way".to_owned(),
+        1 => format!("{count} was already under way: {}", list.join(", ")),
+        _ => format!("{count} were already under way: {}", list.join(", ")),
+    }
+}
