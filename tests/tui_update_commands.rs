@@ -44,6 +44,42 @@ fn pause_is_sent_at_once_and_the_reason_follows() {
     );
 }
 
+/// `p` is struck by somebody in a hurry: as often as it is struck it pauses once, types nothing and resumes nothing.
+#[test]
+fn p_again_at_the_empty_reason_line_types_nothing_and_sends_nothing() {
+    let mut desk = Desk::new();
+    desk.keys("p");
+    assert_eq!(desk.keys("p p p"), []);
+    assert_eq!(desk.machine.app.layers, [Layer::Reason(String::new())]);
+    assert_eq!(
+        desk.said(),
+        "the pause is sent already; esc, then p, plans to resume"
+    );
+    desk.wait(2000).text("lag after deploy");
+    assert_eq!(
+        desk.machine.app.layers,
+        [Layer::Reason("lag after deploy".to_owned())],
+        "the keys before are not part of the reason"
+    );
+    assert_eq!(desk.keys("enter").len(), 1);
+    let mut desk = Desk::new();
+    desk.keys("p p");
+    assert_eq!(desk.keys("enter"), [], "nothing was typed, so there is no reason");
+    assert!(desk.machine.app.layers.is_empty());
+}
+
+#[test]
+fn a_reason_may_begin_with_a_p() {
+    let mut desk = Desk::new();
+    desk.keys("p");
+    desk.look();
+    desk.text("postgres is full, pages come");
+    assert_eq!(
+        desk.machine.app.layers,
+        [Layer::Reason("postgres is full, pages come".to_owned())]
+    );
+}
+
 #[test]
 fn esc_leaves_the_reason_out_and_the_pause_stands() {
     let mut desk = Desk::new();

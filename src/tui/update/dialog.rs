@@ -85,6 +85,7 @@ fn pause(machine: &mut Machine, backfill: &Backfill, now: Time) -> Vec<Effect> {
         now,
     );
     machine.push(Layer::Reason(String::new()));
+    machine.second_p = None;
     if let Effect::Command { op, .. } = &effect {
         machine.pause_op = Some(*op);
     }

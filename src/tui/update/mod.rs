@@ -58,6 +58,8 @@ pub struct Machine {
     dialog_op: Option<u64>,
     /// The operation of the pause that a reason line is open for.
     pause_op: Option<u64>,
+    /// When `p` was struck again at the empty reason line.
+    second_p: Option<Time>,
     /// The pause whose confirmation was told: its start.
     told_pause: Option<Time>,
     /// What the feeder was last told to look at.
@@ -119,6 +121,7 @@ impl Machine {
             recorded: Vec::new(),
             dialog_op: None,
             pause_op: None,
+            second_p: None,
             told_pause: None,
             watch: Watch::default(),
             origin: read_only.unwrap_or("key"),
