@@ -266,3 +266,15 @@ fn b_holds_at_once_what_waits_and_releases_after_a_dialog() {
     assert_eq!(desk.keys("b"), [], "a release widens work: it is asked for");
     assert_eq!(desk.dialog().preview.title, "Release 3 days");
 }
+
+/// A message must not stand in front of the day that the operator moves to.
+#[test]
+fn the_next_key_takes_a_message_away_that_could_be_read() {
+    let mut desk = Desk::new();
+    desk.fast("V");
+    assert_eq!(desk.said(), "1 failed marked, 1 in all");
+    desk.wait(999).fast("j");
+    assert_eq!(desk.said(), "1 failed marked, 1 in all", "nobody reads that fast");
+    desk.wait(1).fast("j");
+    assert_eq!(desk.said(), "");
+}

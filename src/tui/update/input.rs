@@ -114,8 +114,11 @@ fn type_in(machine: &mut Machine, ctx: &Ctx<'_>, press: Press, c: char) -> Vec<E
     Vec::new()
 }
 
-/// After the text changed the best match of the palette is chosen again, and a word about a wrong phrase goes.
+/// After the text changed the best match of the palette is chosen again, and a word about what stood there goes.
 fn edited(machine: &mut Machine) {
+    if line(machine).is_some() {
+        machine.app.toast = None;
+    }
     match machine.app.layers.last_mut() {
         Some(Layer::Palette(_, at)) => *at = 0,
         Some(Layer::Plan(dialog)) if dialog.outcome.as_deref() != Some(super::SENT) => dialog.outcome = None,

@@ -28,10 +28,12 @@ pub const SENT: &str = "sent";
 
 /// How long a message stays, how long the second ctrl-c counts, how long keys that change something are ignored
 /// after a dialog came up or the window got the keyboard, and from when on a missing answer is spoken of.
-const TOAST: Duration = Duration::seconds(10);
+pub(in crate::tui) const TOAST: Duration = Duration::seconds(10);
 const QUIT_AGAIN: Duration = Duration::seconds(2);
 const GUARD: Duration = Duration::milliseconds(300);
 const SILENCE: Duration = Duration::seconds(2);
+/// A message is there at least so long; from then on the next key takes it away.
+const READ: Duration = Duration::seconds(1);
 
 /// What the operator looks at, and what the machine remembers between messages.
 #[derive(Debug, Clone)]
@@ -262,6 +264,7 @@ struct Ctx<'a> {
 }
 
 fn on_key(machine: &mut Machine, ctx: &Ctx<'_>, press: Press) -> Vec<Effect> {
+    machine.app.toast.take_if(|(_, at)| press.at - *at >= READ);
     let place = Place::of(&machine.app);
     match (place, lookup(place, press.key)) {
         (_, Some(id)) => press_action(machine, ctx, id, press),

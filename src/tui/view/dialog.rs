@@ -61,8 +61,9 @@ pub(super) struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
-    /// Draws the box in the middle of `area` over a dimmed screen. Returns where it is and where `last` begins.
-    pub fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) -> (Rect, u16) {
+    /// Draws the box in the middle of `area` over a dimmed screen. What was said last stands in its lowest row, where
+    /// the operator looks. Returns where the box is and where `last` begins.
+    pub fn draw(&self, canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> (Rect, u16) {
         dim(canvas, area);
         // A few columns left over at the sides would only be noise.
         let wide = if area.width < self.width + 6 {
@@ -113,6 +114,11 @@ impl Sheet<'_> {
             if y < at.bottom() {
                 self.row(canvas, at, y, end, row);
             }
+        }
+        if let Some(said) = scene.said() {
+            let y = at.bottom().saturating_sub(1);
+            let (x, gap) = (at.x + LABEL, format!(" {said} "));
+            canvas.put(x.saturating_sub(1), y, end, &gap, look.bold(Token::Warn));
         }
         (at, last_y)
     }
@@ -273,7 +279,7 @@ pub(super) fn plan(
         bar: class(preview.class),
         width: 78,
     };
-    let (at, last) = sheet.draw(canvas, area);
+    let (at, last) = sheet.draw(canvas, area, scene);
     let typed = dialog.phrase.as_ref().map(|(_, typed)| typed)?;
     let x = at.x + VALUE + columns(typed);
     canvas.dot(x, last, ' ', look.cursor());

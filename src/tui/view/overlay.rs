@@ -114,7 +114,7 @@ pub(super) fn throttle(
         bar: class(1),
         width: 78,
     };
-    let (at, _) = sheet.draw(canvas, area);
+    let (at, _) = sheet.draw(canvas, area, scene);
     let y = at.y + 3 + slider_row;
     if y >= at.bottom() {
         return None;
@@ -210,7 +210,7 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         bar: Token::Info,
         width,
     };
-    sheet.draw(canvas, area);
+    sheet.draw(canvas, area, scene);
 }
 
 fn rows<'a>(
@@ -294,7 +294,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, first
         last: vec![Row::more(last)],
         bar: Token::Info,
     };
-    sheet.draw(canvas, area);
+    sheet.draw(canvas, area, scene);
 }
 
 /// The command line: what is typed, and the actions that match, chosen one marked.
@@ -372,7 +372,7 @@ pub(super) fn palette(
         }],
         bar: Token::Accent,
     };
-    let (at, last_y) = sheet.draw(canvas, area);
+    let (at, last_y) = sheet.draw(canvas, area, scene);
     let top = if at.height < area.height {
         at.y + 3
     } else {

@@ -9,6 +9,7 @@ use crate::{
     tui::{
         model::{App, Feed, Layer, SignalView},
         theme::{Look, Token},
+        update::TOAST,
     },
 };
 use chrono_tz::Tz;
@@ -75,6 +76,12 @@ impl<'a> Scene<'a> {
     /// How many chunks of a state the shown backfill has.
     pub fn n(&self, state: ChunkState) -> u64 {
         self.backfill.map_or(0, |b| u64::from(b.count(state)))
+    }
+
+    /// What was said last, while it stands.
+    pub fn said(&self) -> Option<&'a str> {
+        let (text, at) = self.app.toast.as_ref()?;
+        (self.now - *at < TOAST).then_some(text.as_str())
     }
 
     /// The layer that has the keys.

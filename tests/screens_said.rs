@@ -1,0 +1,91 @@
+//! Where answers stand: what the screen says to an operator covers nothing that is needed, and a prompt answers inside
+//! the prompt.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test may.
+
+mod night;
+
+use backfill::tui::{
+    glyphs::GlyphSet,
+    model::Layer,
+    theme::{Level, Look},
+};
+use chrono::TimeDelta;
+use night::*;
+use ratatui::style::Modifier;
+
+const SIZES: [(u16, u16); 4] = [(80, 24), (100, 30), (120, 40), (200, 60)];
+
+fn dark() -> Look {
+    look("dark", Level::True, GlyphSet::Full)
+}
+
+/// The lines of a screen on which `said` was said a moment ago.
+fn lines(size: (u16, u16), case: &cases::Case, said: &str) -> Vec<String> {
+    let mut app = case.app.clone();
+    app.toast = Some((said.to_owned(), case.now));
+    let buf = screen(size, &case.feed, &app, &dark(), case.now);
+    text(&buf).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_word_stands_beside_the_day_and_not_over_it() {
+    let case = cases::running();
+    for size in SIZES {
+        let lines = lines(size, &case, "hold of 2022-11-25: sent");
+        let line = &lines[lines.len() - 2];
+        assert!(line.starts_with(" Fri 2022-11-25 "), "{size:?}: {line}");
+        assert!(line.contains("quarantined"), "{size:?}: {line}");
+        assert!(line.ends_with("hold of 2022-11-25: sent"), "{size:?}: {line}");
+    }
+}
+
+#[test]
+fn a_word_that_is_too_long_for_that_is_whole() {
+    let said = "hold of 2022-11-25: refused, the order was cancelled by minh meanwhile";
+    let lines = lines((80, 24), &cases::running(), said);
+    assert_eq!(lines[22].trim(), said);
+}
+
+#[test]
+fn a_prompt_answers_inside_the_prompt() {
+    let said = "`2023-13` is no date: type 2023-11-24, 2023-11 or 2023";
+    for size in SIZES {
+        for layer in [Layer::Date("2023-13".to_owned()), Layer::Date("9".repeat(200))] {
+            let case = cases::with("date", vec![layer]);
+            let lines = lines(size, &case, said);
+            let line = &lines[lines.len() - 2];
+            assert!(line.starts_with(" go to "), "{size:?}: {line}");
+            assert!(line.contains(said), "{size:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_dialog_answers_inside_the_dialog() {
+    let said = "max_limit is 8";
+    for layer in [Layer::Throttle("12".to_owned()), cases::dialog(2, 2, None)] {
+        let case = cases::with("dialog", vec![layer]);
+        let mut app = case.app.clone();
+        app.toast = Some((said.to_owned(), case.now));
+        for size in SIZES {
+            let buf = screen(size, &case.feed, &app, &dark(), case.now);
+            let text = text(&buf);
+            let y = text
+                .lines()
+                .position(|l| l.contains(said) && l.contains(dark().glyphs.bar));
+            let y = y.unwrap_or_else(|| panic!("{size:?}:\n{text}")) as u16;
+            let line = text.lines().nth(usize::from(y)).unwrap();
+            let x = line.chars().position(|c| c == 'm').unwrap() as u16;
+            assert!(buf[(x, y)].modifier.contains(Modifier::BOLD), "it is not dimmed");
+        }
+    }
+}
+
+#[test]
+fn a_word_goes_after_ten_seconds() {
+    let case = cases::running();
+    let mut app = case.app.clone();
+    app.toast = Some(("hold: sent".to_owned(), case.now - TimeDelta::seconds(10)));
+    let buf = screen((120, 40), &case.feed, &app, &dark(), case.now);
+    assert!(!text(&buf).contains("hold: sent"));
+}
