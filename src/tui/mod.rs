@@ -3,6 +3,7 @@
 pub mod action;
 pub mod driver;
 pub mod effect;
+pub mod estimate;
 pub mod feeder;
 pub mod glyphs;
 pub mod keymap;

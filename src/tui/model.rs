@@ -1,6 +1,7 @@
 //! What a frame is drawn from: the [`Feed`] (what is known about the world, with its ages) and the [`App`] (what
 //! this operator looks at). Both are plain values; drawing is a pure function of them, the theme and the area.
 
+use super::estimate::Estimate;
 pub use crate::plan::preview::Ask;
 use crate::{
     config::Unit,
@@ -89,6 +90,8 @@ pub struct Feed {
     pub lease: LeaseView,
     /// Limit and running weight of the selected backfill over the shown window: (when, limit, running).
     pub limits: VecDeque<(Time, u32, u32)>,
+    /// When the selected backfill will be done; `None` until that was looked into.
+    pub estimate: Option<Estimate>,
     /// When the journal was last read successfully.
     pub as_of: Time,
     /// Why the journal cannot be read right now.

@@ -3,6 +3,7 @@
 use super::{
     driver::{Appended, Journalist, Order, Starter},
     effect::{Planner, Watch},
+    estimate::{self, Estimate},
     feeder::{News, Source},
     model::{Ask, ExecutorView, Feed, LeaseView, SignalView},
 };
@@ -38,6 +39,9 @@ use std::{
 
 /// How much of the past the charts show.
 const WINDOW: Duration = Duration::hours(1);
+/// How old an estimate gets while events arrive, and while none do.
+const MOVING: Duration = Duration::seconds(2);
+const STEADY: Duration = Duration::seconds(15);
 /// Events that are shown at first.
 const FIRST_EVENTS: usize = 300;
 /// The tail of a log that is read.
@@ -57,6 +61,16 @@ struct Opened {
     told: bool,
     samples: BTreeMap<Name, VecDeque<Poll>>,
     limits: Option<(BackfillId, Limits)>,
+    estimate: Option<(Asked, Estimate)>,
+}
+
+/// What an estimate was asked for; another question is answered at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    backfill: BackfillId,
+    assumed: (u32, bool),
+    what_if: Option<u32>,
+    head: u64,
 }
 
 /// When a signal was polled, its valid value, else what was wrong.
@@ -88,6 +102,7 @@ impl JournalSource {
             told: false,
             samples: BTreeMap::new(),
             limits: None,
+            estimate: None,
         })
     }
 }
@@ -127,10 +142,13 @@ impl Opened {
             },
             None => LeaseView::Nobody,
         };
+        let executors = self.executors(&state);
+        let around = surroundings(&executors, &lease, &self.config.tuning, now);
         Ok(News {
             events,
             signals: Some(self.signals(&state, now)),
-            executors: Some(self.executors(&state)),
+            estimate: Some(self.estimate(&state, watch, &around)),
+            executors: Some(executors),
             lease: Some(lease),
             limits: Some(self.limits(watch, now)),
             as_of: Some(now),
@@ -258,6 +276,36 @@ impl Opened {
             known.pop_front();
         }
         known.clone()
+    }
+
+    /// The estimate, made anew when something else is asked, soon after something happened, and now and then because
+    /// time passes.
+    fn estimate(&mut self, state: &State, watch: &Watch, around: &Surroundings) -> Option<Estimate> {
+        let backfill = watch.backfill.as_ref().and_then(|id| state.backfills.get(id))?;
+        let asked = Asked {
+            backfill: backfill.id.clone(),
+            assumed: estimate::assumed(state, backfill, around),
+            what_if: watch.what_if,
+            head: state.head,
+        };
+        if let Some((known, made)) = &self.estimate {
+            let age = around.now - made.at;
+            let due = age < Duration::zero() || age >= if known.head == asked.head { STEADY } else { MOVING };
+            let same = Asked {
+                head: known.head,
+                ..asked.clone()
+            } == *known;
+            if same && !due {
+                return Some(made.clone());
+            }
+        }
+        let since = around.now - Duration::days(1);
+        let minutes = self.follower.journal().limit_minutes_since(&backfill.id, since);
+        let minutes = minutes.unwrap_or_default().into_iter().map(|m| (m.at, m.limit));
+        let duty = estimate::duty(minutes, around.now);
+        let made = estimate::make(state, backfill, around, duty, watch.what_if);
+        self.estimate = Some((asked, made.clone()));
+        Some(made)
     }
 
     fn log(&self, attempt: &AttemptId) -> Vec<String> {
@@ -391,28 +439,29 @@ impl Planner for Plans {
 
     fn why(&self, feed: &Feed, backfill: &BackfillId, chunk: ChunkId, now: Time) -> Option<Why> {
         let backfill = feed.state.backfills.get(backfill)?;
-        why::why(&feed.state, backfill, chunk, &self.surroundings(feed, now))
+        let around = surroundings(&feed.executors, &feed.lease, &self.tuning, now);
+        why::why(&feed.state, backfill, chunk, &around)
     }
 }
 
-impl Plans {
-    fn surroundings(&self, feed: &Feed, now: Time) -> Surroundings {
-        let facts = |e: &ExecutorView| ExecutorFacts {
-            slots: e.slots,
-            problem: e.problem.clone(),
-        };
-        Surroundings {
-            now,
-            tuning: self.tuning.clone(),
-            executors: feed
-                .executors
-                .iter()
-                .map(|(n, e)| (n.clone(), facts(e)))
-                .collect(),
-            paced: BTreeSet::new(),
-            disk_low: false,
-            supervised: feed.lease != LeaseView::Nobody,
-        }
+/// What the planner is told beside the journal's state.
+fn surroundings(
+    executors: &BTreeMap<Name, ExecutorView>,
+    lease: &LeaseView,
+    tuning: &Tuning,
+    now: Time,
+) -> Surroundings {
+    let facts = |e: &ExecutorView| ExecutorFacts {
+        slots: e.slots,
+        problem: e.problem.clone(),
+    };
+    Surroundings {
+        now,
+        tuning: tuning.clone(),
+        executors: executors.iter().map(|(n, e)| (n.clone(), facts(e))).collect(),
+        paced: BTreeSet::new(),
+        disk_low: false,
+        supervised: *lease != LeaseView::Nobody,
     }
 }
 

@@ -305,6 +305,13 @@ pub fn read_only() -> Case {
     case
 }
 
+/// A cap is being typed, and the feeder has answered what it would mean.
+pub fn throttle() -> Case {
+    let mut case = with("throttle", vec![Layer::Throttle("3".to_owned())]);
+    case.feed.estimate = estimated(&case.feed.state, case.now, Some(3));
+    case
+}
+
 /// The lag panel, opened.
 pub fn lag_page() -> Case {
     let mut case = paused_by_signal();
@@ -358,7 +365,7 @@ pub fn all() -> Vec<Case> {
         with("plan-changed", vec![changed(dialog(2, 2, None))]),
         with("plan-many", vec![dialog(28, 2, None)]),
         with("plan-class3", vec![dialog(28, 3, Some(("28", "2")))]),
-        with("throttle", vec![Layer::Throttle("3".to_owned())]),
+        throttle(),
         with("why", vec![Layer::Why]),
         with("help", vec![Layer::Help(0)]),
         with("palette", vec![Layer::Palette("re".to_owned(), 1)]),

@@ -14,8 +14,12 @@ use backfill::{
         fold::fold,
         ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
         spec::{Lane, LaneDays, OnFailure, Order, Profile, Spec},
+        state::State,
+        tuning::Tuning,
     },
+    plan::decide::{ExecutorFacts, Surroundings},
     tui::{
+        estimate::{self, Estimate},
         glyphs::GlyphSet,
         model::{App, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
         theme::{Level, Look},
@@ -453,8 +457,10 @@ fn executor(n: &str, running: u32, slots: u32, seen: Time, problem: Option<&str>
 pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
     let known: Vec<Event> = journal.events.iter().filter(|e| e.at <= now).cloned().collect();
     let newest = known.len().saturating_sub(500);
+    let state = Arc::new(fold(&journal.events));
     Feed {
-        state: Arc::new(fold(&journal.events)),
+        estimate: estimated(&state, now, None),
+        state,
         events: known[newest..].iter().cloned().collect(),
         signals: BTreeMap::from([(name("orders-live"), signal(now, slope))]),
         executors: BTreeMap::from([
@@ -479,6 +485,24 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         log: None,
         config: Ok("backfill.toml".to_owned()),
     }
+}
+
+/// The end as the feeder would tell it, with an executor that answers and somebody who supervises.
+pub fn estimated(state: &State, now: Time, what_if: Option<u32>) -> Option<Estimate> {
+    let backfill = state.backfills.values().next()?;
+    let facts = ExecutorFacts {
+        slots: 10,
+        problem: None,
+    };
+    let around = Surroundings {
+        now,
+        tuning: Tuning::default(),
+        executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
+        paced: BTreeSet::new(),
+        disk_low: false,
+        supervised: true,
+    };
+    Some(estimate::make(state, backfill, &around, 1.0, what_if))
 }
 
 fn limits(now: Time) -> VecDeque<(Time, u32, u32)> {

@@ -272,6 +272,11 @@ enum Limit {
     Force(u32, Duration),
 }
 
+/// The limit that a throttle line asks for, whatever else it says.
+pub(in crate::tui) fn limit_of(text: &str) -> Option<u32> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
 fn read_limit(text: &str) -> Option<Limit> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {

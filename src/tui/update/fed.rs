@@ -212,6 +212,10 @@ pub(super) fn watch(machine: &mut Machine, feed: &Feed) -> Option<Effect> {
     let watch = Watch {
         backfill: machine.app.backfill.clone(),
         log,
+        what_if: match machine.app.layers.last() {
+            Some(Layer::Throttle(text)) => super::dialog::limit_of(text),
+            _ => None,
+        },
     };
     if watch == machine.watch {
         return None;

@@ -8,6 +8,8 @@ mod input;
 pub mod palette;
 pub mod select;
 
+pub(in crate::tui) use dialog::limit_of;
+
 use super::{
     action::{Action, Availability, Class, Id, action, availability},
     effect::{Effect, Planner, Watch},

@@ -1,10 +1,10 @@
 //! The header: who and what on row 0, then slots whose numbers stand at the same place in every state, then *why*.
 
 use super::{
-    eta::Eta,
-    numbers::{age, clock, count, delta, duration, eta, exact, lag, percent, rough, slope, whole},
+    end,
+    numbers::{age, clock, count, delta, duration, exact, lag, percent, rough, slope, whole},
     scene::Scene,
-    sentences::{Allowed, Binder, StateWord, allowed, blind_since, clauses, state_word, why},
+    sentences::{Allowed, Binder, StateWord, allowed, clauses, state_word, why},
 };
 use crate::{
     domain::{
@@ -63,7 +63,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
                 vec![p("NEEDS YOU", scene.look.ink(Token::Muted))],
                 needs_you(scene, slot.room()),
             ),
-            5 => eta_slot(scene, backfill, allowed, slot),
+            5 => end::slot(scene, backfill, allowed, slot.wide),
             6 => endpoints(scene, slot.room()),
             _ => cliff(scene, backfill),
         };
@@ -372,49 +372,6 @@ pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
         pieces.push(p("none", look.ink(Token::Muted)));
     }
     pieces
-}
-
-fn eta_slot<'a>(scene: &Scene<'_>, backfill: &Backfill, allowed: Allowed, slot: Slot) -> Filled<'a> {
-    let look = scene.look;
-    let (muted, bright) = (look.ink(Token::Muted), look.bold(Token::Bright));
-    let label = |text: &'static str| vec![p(text, muted)];
-    if backfill.state().is_final() || scene.backfill.is_none() {
-        return (label("ETA"), vec![p("none", muted)]);
-    }
-    if blind_since(scene.feed, backfill).is_some() {
-        let says = if slot.wide {
-            "unknown while blind"
-        } else {
-            "unknown"
-        };
-        return (label("ETA"), vec![p(says, muted)]);
-    }
-    let estimate = Eta::of(backfill);
-    let stopped = allowed.value == 0 || scene.feed.lease == LeaseView::Nobody;
-    match (estimate, stopped) {
-        (None, _) => (
-            label("ETA"),
-            vec![p(if slot.wide { "after 8 are done" } else { "later" }, muted)],
-        ),
-        (Some(e), true) => {
-            let work = duration(e.at(backfill.spec.max_limit));
-            let says = if slot.wide { " of work left" } else { " left" };
-            (
-                label(if slot.wide { "ETA clock stopped" } else { "STOPPED" }),
-                vec![p(work, bright), p(says, muted)],
-            )
-        }
-        (Some(e), false) => {
-            let (p50, p90) = e.end(allowed.value, scene.now);
-            let mut value = vec![p(eta(p50, scene.now, scene.zone), bright)];
-            if slot.wide {
-                let p90 = eta(p90, scene.now, scene.zone);
-                value.push(p(" .. ", muted));
-                value.push(p(p90, muted));
-            }
-            (label(if slot.wide { "ETA p50 .. p90" } else { "ETA" }), value)
-        }
-    }
 }
 
 fn endpoints<'a>(scene: &Scene<'_>, room: u16) -> Filled<'a> {

@@ -5,7 +5,7 @@ mod calendar;
 mod chunk_words;
 mod dialog;
 mod drawer;
-pub mod eta;
+mod end;
 mod events;
 mod executors;
 pub mod filter;

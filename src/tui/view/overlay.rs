@@ -3,17 +3,21 @@
 use super::{
     chunk_words::{date, reason},
     dialog::{LABEL, Row, Sheet, VALUE, class, place, widest},
-    eta::Eta,
+    end,
     footer::input,
-    numbers::{duration, eta, of},
+    numbers::of,
     scene::Scene,
     sentences::{allowed, why},
 };
-use crate::tui::{
-    theme::Token,
-    widgets::{
-        canvas::{Canvas, p},
-        fit::{columns, wrap},
+use crate::{
+    plan::eta::Eta,
+    tui::{
+        theme::Token,
+        update::limit_of,
+        widgets::{
+            canvas::{Canvas, p},
+            fit::{columns, wrap},
+        },
     },
 };
 use ratatui::layout::{Position, Rect};
@@ -64,33 +68,20 @@ pub(super) fn throttle(
     }
     body.push(Row::blank());
     let slider_row = body.len() as u16;
-    let wanted = typed.trim().parse::<u32>().ok().map(|n| n.min(max));
+    let wanted = limit_of(typed).map(|n| n.min(max));
     body.push(Row::new(label("new cap"), Vec::new()));
     body.push(Row::more(slider(scene, wanted, now.value, max)));
     body.push(Row::blank());
-    let estimate = Eta::of(backfill);
-    let mut end = |name: &'static str, limit: u32| {
-        let says = match (estimate, limit) {
-            (None, _) => vec![p("no estimate before 8 are done", muted)],
-            (Some(e), 0) => vec![
-                p("clock stopped, ", muted),
-                p(duration(e.at(max)), bright),
-                p(" of work left", muted),
-            ],
-            (Some(e), limit) => {
-                let (p50, p90) = e.end(limit, scene.now);
-                vec![
-                    p(eta(p50, scene.now, scene.zone), bright),
-                    p(format!(" .. {}", eta(p90, scene.now, scene.zone)), muted),
-                    p(format!("  at limit {limit}"), muted),
-                ]
-            }
-        };
-        body.push(Row::new(p(name, muted), says));
+    let estimate = scene.estimate();
+    let mut row = |name: &'static str, limit: u32, eta: Option<Eta>| {
+        body.push(Row::new(p(name, muted), end::under(scene, limit, eta)));
     };
-    end("ends now", now.value);
-    if let Some(wanted) = wanted {
-        end("ends then", wanted.min(if now.value == 0 { wanted } else { max }));
+    row("ends now", now.value, estimate.map(|e| e.eta));
+    if let Some(wanted) = wanted.filter(|n| *n > 0) {
+        let asked = estimate
+            .and_then(|e| e.what_if)
+            .filter(|(limit, _)| *limit == wanted);
+        row("ends then", wanted, asked.map(|(_, eta)| eta));
     }
     body.push(Row::blank());
     for line in wrap(

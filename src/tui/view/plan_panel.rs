@@ -1,8 +1,7 @@
 //! The next starts in order, with lane and what they wait for.
 
 use super::{
-    eta::Eta,
-    numbers::{count, duration, until},
+    numbers::{count, until},
     scene::Scene,
     sentences::{Binder, allowed},
 };
@@ -140,7 +139,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         canvas.put(why_x, y, end, &why, ink);
         before = why;
     }
-    last_row(canvas, area, scene, backfill, shown.len() as u64, waiting);
+    last_row(canvas, area, scene, shown.len() as u64, waiting);
 }
 
 fn profile_and_weight(
@@ -204,14 +203,7 @@ fn waits_for(scene: &Scene<'_>, backfill: &Backfill) -> String {
     }
 }
 
-fn last_row(
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-    scene: &Scene<'_>,
-    backfill: &Backfill,
-    shown: u64,
-    waiting: u64,
-) {
+fn last_row(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, shown: u64, waiting: u64) {
     let y = area.y + 2 + shown as u16;
     if y >= area.bottom() {
         return;
@@ -221,13 +213,8 @@ fn last_row(
         format!("then {} more", count(waiting.saturating_sub(shown))),
         look.ink(Token::Muted),
     )];
-    if let Some(eta) = Eta::of(backfill) {
-        let (full, now) = (backfill.spec.max_limit, allowed(backfill, scene.now).value);
-        let mut text = format!("   {} of work at limit {full}", duration(eta.at(full)));
-        if now > 0 && now != full {
-            text.push_str(&format!(", {} at {now}", duration(eta.at(now))));
-        }
-        pieces.push(p(text, look.ink(Token::Text)));
+    if let Some(says) = scene.estimate().and_then(super::end::work) {
+        pieces.push(p(format!("   {says}"), look.ink(Token::Text)));
     }
     canvas.pieces(area.x + 3, y, area.right(), &pieces);
 }

@@ -7,6 +7,7 @@ use crate::{
         state::{Backfill, ChunkState},
     },
     tui::{
+        estimate::Estimate,
         model::{App, Feed, Layer, SignalView},
         theme::{Look, Token},
         update::TOAST,
@@ -76,6 +77,14 @@ impl<'a> Scene<'a> {
     /// How many chunks of a state the shown backfill has.
     pub fn n(&self, state: ChunkState) -> u64 {
         self.backfill.map_or(0, |b| u64::from(b.count(state)))
+    }
+
+    /// The estimate, if it is about the shown backfill.
+    pub fn estimate(&self) -> Option<&'a Estimate> {
+        let estimate = self.feed.estimate.as_ref()?;
+        self.backfill
+            .is_some_and(|b| b.id == estimate.backfill)
+            .then_some(estimate)
     }
 
     /// What was said last, while it stands.
