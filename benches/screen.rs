@@ -147,5 +147,5 @@ fn first_frame_century(bencher: Bencher) {
 #[divan::bench]
 fn estimate_century(bencher: Bencher) {
     let feed = century();
-    bencher.bench_local(|| estimated(&feed.state, t0310(), Some(2)));
+    bencher.bench_local(|| estimated(&feed.state, t0310(), true, Some(2)));
 }

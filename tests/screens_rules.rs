@@ -8,7 +8,7 @@ use backfill::{
     domain::{event::Payload, ids::ChunkId},
     tui::{
         glyphs::GlyphSet,
-        model::{Layer, LeaseView, Zoom},
+        model::{Layer, Zoom},
         theme::{Level, Look, Theme, Token},
         view::draw_on,
     },
@@ -482,7 +482,7 @@ fn a_cap_below_what_runs_shows_both_numbers() {
 #[test]
 fn nobody_supervising_is_said_twice_and_nothing_promises_an_end() {
     let mut case = cases::running();
-    case.feed.lease = LeaseView::Nobody;
+    alone(&mut case.feed, case.now);
     let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
     assert!(row(&buf, 0).contains("nobody supervises"));
     assert!(row(&buf, 2).contains("NOBODY SUPERVISES"));

@@ -6,7 +6,7 @@ mod night;
 
 use backfill::tui::{
     glyphs::GlyphSet,
-    model::Layer,
+    model::{Layer, LeaseView},
     theme::{Level, Look},
 };
 use chrono::TimeDelta;
@@ -79,6 +79,37 @@ fn a_dialog_answers_inside_the_dialog() {
             assert!(buf[(x, y)].modifier.contains(Modifier::BOLD), "it is not dimmed");
         }
     }
+}
+
+/// Whoever changed the file must not believe that it is in force.
+#[test]
+fn a_refused_configuration_is_in_the_header_at_every_size() {
+    for size in [(60, 20), (80, 24), (100, 30), (120, 40), (200, 60)] {
+        for holder in ["minh", "scheduler-0.backfills.svc.cluster.example.com pid 4711"] {
+            let mut case = cases::config_refused();
+            case.app.read_only = Some("flag");
+            if let LeaseView::Held { holder: name, .. } = &mut case.feed.lease {
+                *name = holder.to_owned();
+            }
+            let text = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
+            let top = text.lines().next().unwrap();
+            assert!(top.contains("CONFIG REFUSED"), "{size:?}: {top}");
+            assert!(top.contains("READ-ONLY"), "{size:?}: {top}");
+            assert!(top.contains("orders-rebuild  PROD"), "{size:?}: {top}");
+        }
+    }
+    let case = cases::config_refused();
+    let text = text(&screen((200, 60), &case.feed, &case.app, &dark(), case.now));
+    assert!(
+        text.lines()
+            .next()
+            .unwrap()
+            .contains("the old one holds: backfill.toml:12:1: unknown key `sofd`"),
+        "{text}"
+    );
+    let sound = cases::running();
+    let text = night::text(&screen((120, 40), &sound.feed, &sound.app, &dark(), sound.now));
+    assert!(!text.contains("REFUSED"));
 }
 
 #[test]

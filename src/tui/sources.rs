@@ -11,7 +11,7 @@ use crate::{
     config::{self, Config, Places},
     domain::{
         Time,
-        event::{Actor, Event, NewEvent},
+        event::{self, Actor, Event, NewEvent, Payload},
         ids::{AttemptId, BackfillId, ChunkId, Name},
         state::{Chunk, State},
         text,
@@ -132,6 +132,7 @@ impl Opened {
     fn look(&mut self, watch: &Watch) -> Result<News, String> {
         let now = Utc::now();
         let events = self.new_events()?;
+        self.follow_config(&events);
         let state = self.follower.state().clone();
         let holder = glance::holder(self.follower.journal());
         let lease = match holder.filter(glance::is_alive) {
@@ -164,6 +165,18 @@ impl Opened {
             state: Some(state),
             ..News::default()
         })
+    }
+
+    /// The supervisor took a changed file into force, so the screen's thresholds and executors are those of the file.
+    fn follow_config(&mut self, events: &[Event]) {
+        let reloaded = |e: &Event| matches!(e.payload, event::Read::Known(Payload::ConfigReloaded { .. }));
+        if events.iter().any(reloaded)
+            && let Ok(config) = Config::load(&self.config.path)
+        {
+            // The journal that is followed stays the one that was opened.
+            let journal = std::mem::replace(&mut self.config, config).journal;
+            self.config.journal = journal;
+        }
     }
 
     fn new_events(&mut self) -> Result<Vec<Event>, String> {

@@ -308,7 +308,23 @@ pub fn read_only() -> Case {
 /// A cap is being typed, and the feeder has answered what it would mean.
 pub fn throttle() -> Case {
     let mut case = with("throttle", vec![Layer::Throttle("3".to_owned())]);
-    case.feed.estimate = estimated(&case.feed.state, case.now, Some(3));
+    case.feed.estimate = estimated(&case.feed.state, case.now, true, Some(3));
+    case
+}
+
+/// The configuration was changed, is wrong now, and the one before stays in force.
+pub fn config_refused() -> Case {
+    let mut case = running();
+    case.name = "config-refused";
+    let mut journal = night();
+    journal.push(
+        clock(3, 10, 15),
+        Actor::supervisor(),
+        P::ConfigRejected {
+            error: "backfill.toml:12:1: unknown key `sofd`, did you mean `soft`?".to_owned(),
+        },
+    );
+    case.feed = feed(&journal, case.now, Some(0.7));
     case
 }
 
@@ -377,5 +393,6 @@ pub fn all() -> Vec<Case> {
         lag_page(),
         stale(),
         read_only(),
+        config_refused(),
     ]
 }

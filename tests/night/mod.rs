@@ -123,7 +123,10 @@ impl Journal {
     pub fn because(&mut self, at: Time, actor: Actor, reason: Option<&str>, payload: Payload) {
         let whole = matches!(
             payload,
-            Payload::LeaseTaken { .. } | Payload::BlindSince { .. } | Payload::SeenAgain { .. }
+            Payload::ConfigRejected { .. }
+                | Payload::LeaseTaken { .. }
+                | Payload::BlindSince { .. }
+                | Payload::SeenAgain { .. }
         );
         self.events.push(Event {
             seq: self.events.len() as u64 + 1,
@@ -459,7 +462,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
     let newest = known.len().saturating_sub(500);
     let state = Arc::new(fold(&journal.events));
     Feed {
-        estimate: estimated(&state, now, None),
+        estimate: estimated(&state, now, true, None),
         state,
         events: known[newest..].iter().cloned().collect(),
         signals: BTreeMap::from([(name("orders-live"), signal(now, slope))]),
@@ -487,8 +490,14 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
     }
 }
 
-/// The end as the feeder would tell it, with an executor that answers and somebody who supervises.
-pub fn estimated(state: &State, now: Time, what_if: Option<u32>) -> Option<Estimate> {
+/// Nobody supervises any more, and the feeder knows it.
+pub fn alone(feed: &mut Feed, now: Time) {
+    feed.lease = LeaseView::Nobody;
+    feed.estimate = estimated(&feed.state, now, false, None);
+}
+
+/// The end as the feeder would tell it, with an executor that answers.
+pub fn estimated(state: &State, now: Time, supervised: bool, what_if: Option<u32>) -> Option<Estimate> {
     let backfill = state.backfills.values().next()?;
     let facts = ExecutorFacts {
         slots: 10,
@@ -500,7 +509,7 @@ pub fn estimated(state: &State, now: Time, what_if: Option<u32>) -> Option<Estim
         executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
         paced: BTreeSet::new(),
         disk_low: false,
-        supervised: true,
+        supervised,
     };
     Some(estimate::make(state, backfill, &around, 1.0, what_if))
 }

@@ -63,6 +63,9 @@ fn home(feed: &Feed, app: &App, now: Time) -> Vec<String> {
     if let Some(origin) = app.read_only {
         lines.push(format!("READ-ONLY by {origin}"));
     }
+    if let Some(error) = &feed.state.config_error {
+        lines.push(format!("CONFIG REFUSED: {}", clean(error)));
+    }
     if let Some(problem) = &feed.problem {
         lines.push(format!(
             "as of {}: {}",

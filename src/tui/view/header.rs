@@ -10,6 +10,7 @@ use crate::{
     domain::{
         calendar::Granularity,
         state::{Backfill, ChunkState},
+        text::one_line,
     },
     tui::{
         model::{LeaseView, SignalView},
@@ -96,7 +97,7 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     );
     let spec = &backfill.spec;
     let local = scene.now.with_timezone(&scene.zone);
-    let mut right = owner(scene, end >= 200);
+    let mut right = owner(scene, end >= 120, end >= 200);
     let date = if end >= 200 {
         local.format("%a %Y-%m-%d ").to_string()
     } else {
@@ -129,7 +130,16 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     let target = format!("   {}", spec.target);
     let items = [vec![p(range.clone(), muted)], vec![p(target, muted)]];
     let room = right_x.saturating_sub(x + 4);
-    if columns(&range) <= room {
+    if let Some(error) = &scene.feed.state.config_error {
+        // It takes the place of the range: what was asked for in the file is not what is in force.
+        let says = match room {
+            60.. => format!("the old one holds: {}", one_line(error, 300)),
+            _ => "the old one holds".to_owned(),
+        };
+        if room >= 17 {
+            canvas.put(x + 2, y, right_x - 2, &says, look.ink(Token::Warn));
+        }
+    } else if columns(&range) <= room {
         canvas.items(x + 2, y, right_x - 2, 0, &items[..if end >= 200 { 2 } else { 1 }]);
     } else if columns(&n) <= room {
         canvas.put(x + 2, y, right_x, &n, faint.patch(muted));
@@ -146,10 +156,16 @@ pub(super) const fn unit(granularity: Granularity) -> &'static str {
     granularity.word()
 }
 
-/// Who supervises, with READ-ONLY left of it.
-fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
+/// Who supervises; left of it that nothing may be changed from here, and that the file on disk is not in force.
+/// `roomy`: there are 120 columns and more; `wide`: 200.
+fn owner<'a>(scene: &Scene<'a>, roomy: bool, wide: bool) -> Vec<Piece<'a>> {
     let look = scene.look;
     let mut pieces = Vec::new();
+    let refused = scene.feed.state.config_error.is_some();
+    if refused {
+        pieces.push(p("CONFIG REFUSED", look.bold(Token::Warn)));
+        pieces.push(p("   ", look.ink(Token::Muted)));
+    }
     if let Some(origin) = scene.app.read_only {
         pieces.push(p("READ-ONLY", look.bold(Token::Warn)));
         pieces.push(p(
@@ -169,9 +185,12 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
             age: renewed,
         } => {
             // A long host name must not push the order's own name away.
-            let holder = fit(holder, 28, look.glyphs.cut_off);
+            let tight = refused && !roomy;
+            let holder = fit(holder, if tight { 12 } else { 28 }, look.glyphs.cut_off);
             pieces.push(p(holder, look.ink(Token::Text)));
-            let more = if wide {
+            let more = if tight {
+                String::new()
+            } else if wide {
                 format!(" holds the lease {}, epoch {epoch}", age(delta(*renewed)))
             } else {
                 " holds the lease".to_owned()
@@ -517,16 +536,14 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
             style,
         );
     }
-    let mut owner = owner(scene, false);
-    owner.truncate(if scene.feed.lease == LeaseView::Nobody {
-        3
-    } else {
-        0
-    });
-    if scene.app.read_only.is_some() && owner.is_empty() {
-        owner.push(p("READ-ONLY", look.bold(Token::Warn)));
-    }
-    canvas.items(x + 2, y, right.saturating_sub(2), 0, &[owner]);
+    let alarm = |says: &'static str, holds: bool| holds.then(|| vec![p(says, look.bold(Token::Warn))]);
+    let alarms = [
+        alarm("nobody supervises", scene.feed.lease == LeaseView::Nobody),
+        alarm("READ-ONLY", scene.app.read_only.is_some()),
+        alarm("CONFIG REFUSED", scene.feed.state.config_error.is_some()),
+    ];
+    let alarms: Vec<_> = alarms.into_iter().flatten().collect();
+    canvas.items(x + 1, y, right.saturating_sub(1), 1, &alarms);
     let word = state_word(scene.feed, backfill, scene.now);
     let allowed = allowed(backfill, scene.now);
     let room = if area.width >= 60 {
