@@ -81,6 +81,27 @@ fn a_dialog_answers_inside_the_dialog() {
     }
 }
 
+/// Nobody may read in the first moment that there is nothing: it is not known yet.
+#[test]
+fn before_the_first_look_it_reads_the_journal_and_claims_nothing() {
+    let mut case = cases::not_looked();
+    for size in [(60, 20), (80, 24), (100, 30), (120, 40), (200, 60)] {
+        let drawn = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
+        assert!(drawn.contains("Reading the journal."), "{size:?}: {drawn}");
+        assert!(!drawn.contains("Nothing to supervise"), "{size:?}: {drawn}");
+        assert!(!drawn.contains("backfill demo"), "{size:?}: {drawn}");
+    }
+    case.now += TimeDelta::seconds(5);
+    let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    assert!(drawn.contains("It takes 5 s so far; q leaves."), "{drawn}");
+    case.feed.problem = Some("disk I/O error".to_owned());
+    let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    assert!(drawn.contains("cannot be read: disk I/O error"), "{drawn}");
+    case.feed.config = Some(Ok("backfill.toml".to_owned()));
+    let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    assert!(drawn.contains("Nothing to supervise yet."), "{drawn}");
+}
+
 /// Whoever changed the file must not believe that it is in force.
 #[test]
 fn a_refused_configuration_is_in_the_header_at_every_size() {

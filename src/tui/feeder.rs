@@ -72,7 +72,7 @@ pub fn nothing_known(now: Time) -> Feed {
         as_of: now,
         problem: None,
         log: None,
-        config: Err("no configuration was looked for yet".to_owned()),
+        config: None,
     }
 }
 
@@ -139,8 +139,8 @@ impl News {
         if let Some(log) = self.log {
             feed.log = log;
         }
-        if let Some(config) = self.config {
-            feed.config = config;
+        if self.config.is_some() {
+            feed.config = self.config;
         }
         changed
     }
@@ -191,7 +191,9 @@ impl News {
         keep(&mut self.estimate, &feed.estimate);
         keep(&mut self.problem, &feed.problem);
         keep(&mut self.log, &feed.log);
-        keep(&mut self.config, &feed.config);
+        if self.config == feed.config {
+            self.config = None;
+        }
     }
 }
 

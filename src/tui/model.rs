@@ -98,8 +98,8 @@ pub struct Feed {
     pub problem: Option<String>,
     /// Tail of the log of the attempt in the drawer, already cleaned, and its attempt.
     pub log: Option<(AttemptId, Vec<String>)>,
-    /// The configuration's path, or why there is none.
-    pub config: Result<String, String>,
+    /// The configuration's path, or why there is none; `None` until the first look has ended.
+    pub config: Option<Result<String, String>>,
 }
 
 /// Zoom of the calendar.

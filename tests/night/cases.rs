@@ -177,10 +177,23 @@ pub fn first_start() -> Case {
     feed.executors.clear();
     feed.lease = LeaseView::Nobody;
     feed.limits.clear();
-    feed.config = Err("No config.toml was found, so no executor and no signal is known.".to_owned());
+    let why = "No config.toml was found, so no executor and no signal is known.";
+    feed.config = Some(Err(why.to_owned()));
     let mut app = app();
     (app.backfill, app.cursor) = (None, None);
     case("first-start", feed, app, t0310())
+}
+
+/// The screen is up and the first look at the journal has not ended.
+pub fn not_looked() -> Case {
+    let mut app = app();
+    (app.backfill, app.cursor) = (None, None);
+    case(
+        "not-looked",
+        backfill::tui::feeder::nothing_known(t0310()),
+        app,
+        t0310(),
+    )
 }
 
 /// Configured, started, and nothing else is known yet.
@@ -372,6 +385,7 @@ pub fn all() -> Vec<Case> {
         paused_by_human(),
         blind(),
         complete(),
+        not_looked(),
         first_start(),
         empty(),
         range(),

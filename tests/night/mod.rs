@@ -486,7 +486,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         as_of: now,
         problem: None,
         log: None,
-        config: Ok("backfill.toml".to_owned()),
+        config: Some(Ok("backfill.toml".to_owned())),
     }
 }
 

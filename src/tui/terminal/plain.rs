@@ -77,10 +77,11 @@ fn home(feed: &Feed, app: &App, now: Time) -> Vec<String> {
         let why = feed
             .config
             .as_ref()
-            .err()
-            .map(|why| clean(why))
-            .unwrap_or_default();
-        lines.push(format!("no backfill on the screen {why}"));
+            .map(|found| found.as_ref().err().map(|why| clean(why)).unwrap_or_default());
+        lines.push(match why {
+            Some(why) => format!("no backfill on the screen {why}"),
+            None => "reading the journal".to_owned(),
+        });
         return lines;
     };
     let state = match &backfill.pause {
