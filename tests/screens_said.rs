@@ -4,10 +4,13 @@
 
 mod night;
 
-use backfill::tui::{
-    glyphs::GlyphSet,
-    model::{Layer, LeaseView},
-    theme::{Level, Look},
+use backfill::{
+    domain::ids::ChunkId,
+    tui::{
+        glyphs::GlyphSet,
+        model::{Layer, LeaseView},
+        theme::{Level, Look},
+    },
 };
 use chrono::TimeDelta;
 use night::*;
@@ -140,4 +143,26 @@ fn a_word_goes_after_ten_seconds() {
     app.toast = Some(("hold: sent".to_owned(), case.now - TimeDelta::seconds(10)));
     let buf = screen((120, 40), &case.feed, &app, &dark(), case.now);
     assert!(!text(&buf).contains("hold: sent"));
+}
+
+/// `r` with nothing selected is about every failed day: the dialog says so, and the day under the cursor is first.
+#[test]
+fn a_re_run_of_all_that_failed_says_that_it_is_about_all() {
+    let place = |case: &cases::Case, text: &str| {
+        let drawn = night::text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+        drawn.find(text).unwrap_or_else(|| panic!("{text}:\n{drawn}"))
+    };
+    let mut case = cases::with("plan", vec![cases::dialog(2, 2, None)]);
+    case.app.cursor = Some(ChunkId::day(day(2022, 11, 26)));
+    place(&case, "all in the order");
+    assert!(place(&case, "Sat 2022-11-26") < place(&case, "Sun 2022-06-19"));
+    case.app.cursor = Some(ChunkId::day(day(2022, 3, 1)));
+    place(&case, "all in the order; 2022-03-01 under the cursor is done");
+    assert!(place(&case, "Sun 2022-06-19") < place(&case, "Sat 2022-11-26"));
+    case.app.marks = ["2022-06-19", "2022-11-26"].map(str::to_owned).into();
+    let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    assert!(
+        !drawn.contains("all in the order"),
+        "what is marked is what it is about"
+    );
 }

@@ -275,7 +275,7 @@ pub static ACTIONS: &[Action] = &[
         Id::RerunFailed,
         "rerun-failed",
         &[(DAYS, &["r"])],
-        "re-run the failed",
+        "re-run all that failed or is quarantined",
     )
     .class(Class::Widen)
     .foot(50, "", "re-run")
