@@ -278,3 +278,22 @@ fn the_next_key_takes_a_message_away_that_could_be_read() {
     desk.wait(1).fast("j");
     assert_eq!(desk.said(), "");
 }
+
+/// A supervisor that finds nothing to do ends at once, so none is offered.
+#[test]
+fn where_every_order_has_ended_no_supervisor_is_offered() {
+    let mut desk = Desk::new();
+    desk.happens(Payload::CancelRequested {});
+    let attempt = desk.memory.state().backfills[&desk.id].open_attempts().remove(0);
+    desk.memory
+        .end(attempt, backfill::domain::event::Outcome::Cancelled);
+    desk.refresh();
+    desk.feed.lease = LeaseView::Nobody;
+    desk.keys("S");
+    assert!(desk.machine.app.layers.is_empty());
+    assert!(
+        desk.said().contains("no order waits for a supervisor"),
+        "{}",
+        desk.said()
+    );
+}

@@ -11,6 +11,7 @@ pub mod model;
 pub mod msg;
 mod open;
 pub mod picture;
+pub mod plans;
 pub mod sources;
 pub mod terminal;
 pub mod theme;

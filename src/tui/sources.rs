@@ -2,33 +2,29 @@
 
 use super::{
     driver::{Appended, Journalist, Order, Starter},
-    effect::{Planner, Watch},
+    effect::Watch,
     estimate::{self, Estimate},
     feeder::{News, Source},
-    model::{Ask, ExecutorView, Feed, LeaseView, SignalView},
+    model::{ExecutorView, LeaseView, SignalView},
+    plans::surroundings,
 };
 use crate::{
     config::{self, Config, Places},
     domain::{
         Time,
         event::{self, Actor, Event, NewEvent, Payload},
-        ids::{AttemptId, BackfillId, ChunkId, Name},
+        ids::{AttemptId, BackfillId, Name},
         state::{Chunk, State},
         text,
-        tuning::Tuning,
     },
     executor::local,
     journal::{AppendError, Follower, Journal, Options, Scope},
-    plan::{
-        decide::{ExecutorFacts, Surroundings},
-        preview::{self, Preview},
-        why::{self, Why},
-    },
+    plan::decide::Surroundings,
     supervisor::glance,
 };
 use chrono::{Duration, Utc};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom},
     os::unix::fs::OpenOptionsExt,
@@ -433,48 +429,6 @@ impl Journalist for JournalWriter {
                 why: error.to_string(),
             },
         }
-    }
-}
-
-/// The planner of floor 2 over what the screen knows.
-pub struct Plans {
-    /// The laws' times, for sentences.
-    pub tuning: Tuning,
-}
-
-impl Planner for Plans {
-    fn preview(&self, feed: &Feed, backfill: Option<&BackfillId>, ask: &Ask, now: Time) -> Preview {
-        match backfill.and_then(|id| feed.state.backfills.get(id)) {
-            Some(backfill) => preview::make(backfill, ask, now),
-            None => preview::of_journal(ask),
-        }
-    }
-
-    fn why(&self, feed: &Feed, backfill: &BackfillId, chunk: ChunkId, now: Time) -> Option<Why> {
-        let backfill = feed.state.backfills.get(backfill)?;
-        let around = surroundings(&feed.executors, &feed.lease, &self.tuning, now);
-        why::why(&feed.state, backfill, chunk, &around)
-    }
-}
-
-/// What the planner is told beside the journal's state.
-fn surroundings(
-    executors: &BTreeMap<Name, ExecutorView>,
-    lease: &LeaseView,
-    tuning: &Tuning,
-    now: Time,
-) -> Surroundings {
-    let facts = |e: &ExecutorView| ExecutorFacts {
-        slots: e.slots,
-        problem: e.problem.clone(),
-    };
-    Surroundings {
-        now,
-        tuning: tuning.clone(),
-        executors: executors.iter().map(|(n, e)| (n.clone(), facts(e))).collect(),
-        paced: BTreeSet::new(),
-        disk_low: false,
-        supervised: *lease != LeaseView::Nobody,
     }
 }
 

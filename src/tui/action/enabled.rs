@@ -7,6 +7,7 @@ use crate::{
     },
     tui::{
         model::{App, Feed, Layer, LeaseView},
+        plans::open,
         update::{SENT, select},
     },
 };
@@ -154,6 +155,9 @@ pub(super) fn nobody_supervises(_: &App, feed: &Feed) -> Result<(), String> {
         (LeaseView::Held { holder, .. }, _) => Err(format!("{holder} supervises already")),
         (LeaseView::Nobody, None) => Err("the journal has not been read yet".to_owned()),
         (LeaseView::Nobody, Some(Err(why))) => Err(why.clone()),
+        (LeaseView::Nobody, Some(Ok(_))) if open(feed).next().is_none() => {
+            Err("no order waits for a supervisor: backfill run NAME starts one".to_owned())
+        }
         (LeaseView::Nobody, Some(Ok(_))) => Ok(()),
     }
 }
