@@ -1,7 +1,7 @@
 //! The header: who and what on row 0, then slots whose numbers stand at the same place in every state, then *why*.
 
 use super::{
-    end,
+    end, memo,
     numbers::{age, clock, count, delta, duration, exact, lag, percent, rough, slope, whole},
     scene::Scene,
     sentences::{Allowed, Binder, StateWord, allowed, clauses, state_word, why},
@@ -356,24 +356,23 @@ fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
     (vec![p("DONE", look.ink(Token::Muted))], value)
 }
 
-/// Failed as a chip, the others as ink; words get shorter before anything is lost, and the failed never go.
+/// What waits for a person, and nothing that will be tried again by itself. Failed as a chip, the others as ink; words
+/// get shorter before anything is lost, and the failed never go.
 pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
     use ChunkState as S;
     let look = scene.look;
+    let failed = scene.n(S::Failed) - scene.backfill.map_or(0, |b| memo::retrying(scene, b));
     let words = [(" quarantined", " uncertain"), (" quar", " unc"), ("q", "u")];
     let mut pieces = Vec::new();
     for (quarantined, uncertain) in words {
         pieces.clear();
-        if scene.n(S::Failed) > 0 {
-            pieces.push(p(
-                format!(" {} failed ", count(scene.n(S::Failed))),
-                look.chip(Tone::Bad),
-            ));
+        if failed > 0 {
+            pieces.push(p(format!(" {} failed ", count(failed)), look.chip(Tone::Bad)));
         }
         for (state, word) in [(S::Quarantined, quarantined), (S::Uncertain, uncertain)] {
             if scene.n(state) > 0 {
                 if !pieces.is_empty() {
-                    let close = word.len() == 1 || pieces.len() == 1 && scene.n(S::Failed) > 0;
+                    let close = word.len() == 1 || pieces.len() == 1 && failed > 0;
                     let gap = if close { " " } else { "  " };
                     pieces.push(p(gap, look.ink(Token::Text)));
                 }

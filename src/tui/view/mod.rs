@@ -17,6 +17,7 @@ pub mod hints;
 mod lag;
 mod lag_page;
 mod layout;
+mod memo;
 pub mod numbers;
 mod overlay;
 mod plan_panel;
