@@ -497,10 +497,18 @@ fn what_retries_by_itself_does_not_need_you() {
     let case = cases::running();
     for (size, y) in [((80, 24), 2), ((120, 40), 2), ((200, 60), 2), ((60, 20), 1)] {
         let buf = screen(size, &case.feed, &case.app, &dark(), case.now);
-        assert!(row(&buf, y).contains(" 1 failed  1 quar"), "{size:?}: {}", row(&buf, y));
+        assert!(
+            row(&buf, y).contains(" 1 failed  1 quar"),
+            "{size:?}: {}",
+            row(&buf, y)
+        );
     }
     let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
-    assert!(row(&buf, 4).contains("failed 2"), "the legend counts states: {}", row(&buf, 4));
+    assert!(
+        row(&buf, 4).contains("failed 2"),
+        "the legend counts states: {}",
+        row(&buf, 4)
+    );
 }
 
 #[test]

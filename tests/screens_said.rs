@@ -65,7 +65,7 @@ fn a_prompt_answers_inside_the_prompt() {
 
 #[test]
 fn a_dialog_answers_inside_the_dialog() {
-    let said = "max_limit is 8";
+    let said = "ignored: struck as the dialog came up";
     for layer in [Layer::Throttle("12".to_owned()), cases::dialog(2, 2, None)] {
         let case = cases::with("dialog", vec![layer]);
         let mut app = case.app.clone();
@@ -78,7 +78,7 @@ fn a_dialog_answers_inside_the_dialog() {
                 .position(|l| l.contains(said) && l.contains(dark().glyphs.bar));
             let y = y.unwrap_or_else(|| panic!("{size:?}:\n{text}")) as u16;
             let line = text.lines().nth(usize::from(y)).unwrap();
-            let x = line.chars().position(|c| c == 'm').unwrap() as u16;
+            let x = line.chars().position(|c| c == 'i').unwrap() as u16;
             assert!(buf[(x, y)].modifier.contains(Modifier::BOLD), "it is not dimmed");
         }
     }
@@ -165,4 +165,38 @@ fn a_re_run_of_all_that_failed_says_that_it_is_about_all() {
         !drawn.contains("all in the order"),
         "what is marked is what it is about"
     );
+}
+
+/// Whoever opens the limit dialog at night has not read the manual.
+#[test]
+fn the_limit_dialog_says_what_can_be_typed_and_what_that_would_do() {
+    let says = |size, typed: &str| {
+        let case = cases::with("throttle", vec![Layer::Throttle(typed.to_owned())]);
+        night::text(&screen(size, &case.feed, &case.app, &dark(), case.now))
+    };
+    for size in SIZES {
+        let drawn = says(size, "");
+        for line in [
+            "6          cap: ",
+            "6 for 30m  force: ",
+            "auto       neither cap nor force",
+        ] {
+            assert!(drawn.contains(line), "{size:?} {line}:\n{drawn}");
+        }
+        for (typed, effect) in [
+            ("", "Nothing changes."),
+            ("12", "max_limit is 8: nothing changes."),
+            ("0", "A limit of 0 is a pause: esc, then p."),
+            ("6 f", "This is none of the three"),
+            ("6 for 30m", "Holds the limit at 6 for 30m; never while"),
+            ("auto", "The controller decides alone, up to max_limit 8."),
+            ("3", "what runs goes on: 7 of 3."),
+        ] {
+            let drawn = says(size, typed);
+            let flat = drawn.replace('▐', " ");
+            let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(effect), "{size:?} {typed}:\n{drawn}");
+            assert!(drawn.contains("leaves it as it is"), "{size:?} {typed}:\n{drawn}");
+        }
+    }
 }

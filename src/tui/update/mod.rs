@@ -8,7 +8,7 @@ mod input;
 pub mod palette;
 pub mod select;
 
-pub(in crate::tui) use dialog::limit_of;
+pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
 
 use super::{
     action::{Action, Availability, Class, Id, action, availability},

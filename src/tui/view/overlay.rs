@@ -5,7 +5,7 @@ use super::{
     dialog::{LABEL, Row, Sheet, VALUE, class, place, widest},
     end,
     footer::input,
-    numbers::of,
+    numbers::{delta, duration, of},
     scene::Scene,
     sentences::{allowed, why},
 };
@@ -13,7 +13,7 @@ use crate::{
     plan::eta::Eta,
     tui::{
         theme::Token,
-        update::limit_of,
+        update::{Limit, limit_of, read_limit},
         widgets::{
             canvas::{Canvas, p},
             fit::{columns, wrap},
@@ -69,8 +69,9 @@ pub(super) fn throttle(
     body.push(Row::blank());
     let slider_row = body.len() as u16;
     let wanted = limit_of(typed).map(|n| n.min(max));
-    body.push(Row::new(label("new cap"), Vec::new()));
+    body.push(Row::new(label("new limit"), Vec::new()));
     body.push(Row::more(slider(scene, wanted, now.value, max)));
+    body.extend(grammar(scene, max));
     body.push(Row::blank());
     let estimate = scene.estimate();
     let mut row = |name: &'static str, limit: u32, eta: Option<Eta>| {
@@ -85,7 +86,7 @@ pub(super) fn throttle(
     }
     body.push(Row::blank());
     for line in wrap(
-        &effect(wanted, running, now.value),
+        &effect(typed, max, running, now.value),
         width.saturating_sub(VALUE + 3),
     ) {
         body.push(Row::more(vec![p(line, muted)]));
@@ -116,7 +117,11 @@ pub(super) fn throttle(
         y,
         at.right() - 2,
         typed,
-        "a number; empty takes the cap away",
+        if typed.is_empty() {
+            "enter on nothing leaves it as it is"
+        } else {
+            ""
+        },
         scene,
     ))
 }
@@ -142,15 +147,50 @@ fn slider<'a>(
     ]
 }
 
-fn effect(wanted: Option<u32>, running: u32, now: u32) -> String {
-    match wanted {
-        None => "The controller decides alone, up to max_limit.".to_owned(),
-        Some(0) => "A cap of 0 is a pause: use pause.".to_owned(),
-        Some(n) if n < running => {
+/// What can be typed, each with what it means.
+fn grammar<'a>(scene: &Scene<'_>, max: u32) -> Vec<Row<'a>> {
+    let look = scene.look;
+    let n = max.clamp(1, 6);
+    let lines = [
+        (n.to_string(), "cap: never more than this, until it is taken away"),
+        (
+            format!("{n} for 30m"),
+            "force: for so long, even if lag allows less",
+        ),
+        ("auto".to_owned(), "neither cap nor force: the controller alone"),
+    ];
+    let row = |(i, (says, means)): (usize, (String, &'static str))| {
+        let pieces = vec![
+            p(format!("{says:<11}"), look.bold(Token::Accent)),
+            p(means, look.ink(Token::Muted)),
+        ];
+        match i {
+            0 => Row::new(p("type", look.ink(Token::Muted)), pieces),
+            _ => Row::more(pieces),
+        }
+    };
+    lines.into_iter().enumerate().map(row).collect()
+}
+
+/// What the line does, before anything is sent.
+fn effect(typed: &str, max: u32, running: u32, now: u32) -> String {
+    match read_limit(typed) {
+        None if typed.trim().is_empty() => "Nothing changes.".to_owned(),
+        None => "This is none of the three: nothing changes.".to_owned(),
+        Some(Limit::Cap(0) | Limit::Force(0, _)) => "A limit of 0 is a pause: esc, then p.".to_owned(),
+        Some(Limit::Cap(n) | Limit::Force(n, _)) if n > max => {
+            format!("max_limit is {max}: nothing changes.")
+        }
+        Some(Limit::Auto) => format!("The controller decides alone, up to max_limit {max}."),
+        Some(Limit::Force(n, span)) => format!(
+            "Holds the limit at {n} for {}; never while a signal is past hard or blind.",
+            duration(delta(span))
+        ),
+        Some(Limit::Cap(n)) if n < running => {
             format!("No start until running weight is below {n}; what runs goes on: {running} of {n}.")
         }
-        Some(n) if n < now => format!("Lowers the limit {now} to {n} at once."),
-        Some(n) => format!("Allows up to {n}; lag may hold it lower."),
+        Some(Limit::Cap(n)) if n < now => format!("Lowers the limit {now} to {n} at once."),
+        Some(Limit::Cap(n)) => format!("Allows up to {n}; lag may hold it lower."),
     }
 }
 
