@@ -5,7 +5,7 @@
 mod night;
 
 use backfill::{
-    domain::ids::ChunkId,
+    domain::{event::Payload, ids::ChunkId},
     tui::{
         glyphs::GlyphSet,
         model::{Layer, LeaseView},
@@ -190,7 +190,7 @@ fn the_limit_dialog_says_what_can_be_typed_and_what_that_would_do() {
             ("6 f", "This is none of the three"),
             ("6 for 30m", "Holds the limit at 6 for 30m; never while"),
             ("auto", "The controller decides alone, up to max_limit 8."),
-            ("3", "what runs goes on: 7 of 3."),
+            ("3", "No start until running weight is below 3"),
         ] {
             let drawn = says(size, typed);
             let flat = drawn.replace('▐', " ");
@@ -199,4 +199,33 @@ fn the_limit_dialog_says_what_can_be_typed_and_what_that_would_do() {
             assert!(drawn.contains("leaves it as it is"), "{size:?} {typed}:\n{drawn}");
         }
     }
+}
+
+/// A command that the fold refused stands in the journal and has changed nothing; `events` says so, and so does this.
+#[test]
+fn a_refused_command_is_marked_in_the_events() {
+    let mut case = cases::running();
+    let mut journal = night();
+    let done = ChunkId::day(day(2022, 1, 1));
+    journal.push(
+        clock(3, 10, 15),
+        human("minh"),
+        Payload::HoldPlaced { chunks: vec![done] },
+    );
+    case.feed = feed(&journal, case.now, Some(0.7));
+    let why = case.feed.state.refusals[0].why.clone();
+    for (size, marked) in [
+        ((80, 24), "! 01-01 refused".to_owned()),
+        ((200, 60), format!("! refused: 2022-01-01 held; {why}")),
+    ] {
+        let drawn = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
+        let line = drawn
+            .lines()
+            .find(|l| l.contains("refused"))
+            .unwrap_or_else(|| panic!("{drawn}"));
+        assert!(line.contains(marked.trim_end()), "{size:?}: {line}");
+    }
+    let sound = cases::running();
+    let drawn = text(&screen((120, 40), &sound.feed, &sound.app, &dark(), sound.now));
+    assert!(!drawn.contains("refused"));
 }
