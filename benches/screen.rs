@@ -10,7 +10,7 @@ use backfill::{
         glyphs::GlyphSet,
         model::{App, Feed, Layer, Zoom},
         theme::{Level, Look},
-        view::{draw, eta::Eta},
+        view::draw,
     },
 };
 use chrono::TimeDelta;
@@ -147,5 +147,5 @@ fn first_frame_century(bencher: Bencher) {
 #[divan::bench]
 fn estimate_century(bencher: Bencher) {
     let feed = century();
-    bencher.bench_local(|| Eta::of(&feed.state.backfills[&id()]));
+    bencher.bench_local(|| estimated(&feed.state, t0310(), true, Some(2)));
 }

@@ -289,7 +289,7 @@ fn build(world: &World, person: &Person) -> (Feed, App) {
     if !world.supervised {
         feed.lease = LeaseView::Nobody;
     }
-    feed.config = Err(world.text.clone());
+    feed.config = Some(Err(world.text.clone()));
     let pick = |n: u16| chunks[usize::from(n) % chunks.len()];
     let mut app = app();
     app.cursor = person.cursor.map(pick);

@@ -8,7 +8,7 @@ use backfill::{
     domain::{event::Payload, ids::ChunkId},
     tui::{
         glyphs::GlyphSet,
-        model::{Layer, LeaseView, Zoom},
+        model::{Layer, Zoom},
         theme::{Level, Look, Theme, Token},
         view::draw_on,
     },
@@ -266,7 +266,8 @@ fn what_vanished_is_said_to_have_vanished() {
     case.app.cursor = Some(ChunkId::day(day(2031, 1, 1)));
     let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
     assert!(row(&buf, 38).contains("2031-01-01 is not part of this backfill any more"));
-    assert_eq!(buf.content().iter().filter(|c| is_cursor(c, &dark())).count(), 0);
+    let look = dark();
+    assert_eq!(buf.content().iter().filter(|c| is_cursor(c, &look)).count(), 0);
     case.app.marks.insert("2031-01-01".to_owned());
     case.app.marks.insert("2022-02-02".to_owned());
     let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
@@ -482,12 +483,32 @@ fn a_cap_below_what_runs_shows_both_numbers() {
 #[test]
 fn nobody_supervising_is_said_twice_and_nothing_promises_an_end() {
     let mut case = cases::running();
-    case.feed.lease = LeaseView::Nobody;
+    alone(&mut case.feed, case.now);
     let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
     assert!(row(&buf, 0).contains("nobody supervises"));
     assert!(row(&buf, 2).contains("NOBODY SUPERVISES"));
     assert!(row(&buf, 2).contains("of work left"));
     assert!(row(&buf, 3).contains("nothing will start; 7 attempts run on by themselves"));
+}
+
+/// Of the night's two failed days one is tried again at 03:12:30: nobody has to get up for that one.
+#[test]
+fn what_retries_by_itself_does_not_need_you() {
+    let case = cases::running();
+    for (size, y) in [((80, 24), 2), ((120, 40), 2), ((200, 60), 2), ((60, 20), 1)] {
+        let buf = screen(size, &case.feed, &case.app, &dark(), case.now);
+        assert!(
+            row(&buf, y).contains(" 1 failed  1 quar"),
+            "{size:?}: {}",
+            row(&buf, y)
+        );
+    }
+    let buf = screen((120, 40), &case.feed, &case.app, &dark(), case.now);
+    assert!(
+        row(&buf, 4).contains("failed 2"),
+        "the legend counts states: {}",
+        row(&buf, 4)
+    );
 }
 
 #[test]
@@ -504,7 +525,7 @@ fn a_count_of_zero_is_silent() {
 fn one_line_is_left_on_a_tiny_screen() {
     let case = cases::running();
     let buf = screen((39, 9), &case.feed, &case.app, &dark(), case.now);
-    assert!(row(&buf, 0).starts_with("RUNNING  2 failed"), "{}", row(&buf, 0));
+    assert!(row(&buf, 0).starts_with("RUNNING  1 failed"), "{}", row(&buf, 0));
     let case = cases::with("plan", vec![cases::dialog(2, 2, None)]);
     let buf = screen((39, 9), &case.feed, &case.app, &dark(), case.now);
     assert!(row(&buf, 0).starts_with("a dialog is open"));

@@ -1,5 +1,5 @@
-//! What the screen says: the state word, the limit that holds, the *why* sentence, the verdict, the estimate, and
-//! how chunks roll up. Made of real events.
+//! What the screen says: the state word, the limit that holds, the *why* sentence, the verdict, and how
+//! chunks roll up. Made of real events.
 #![allow(clippy::unwrap_used, clippy::panic)] // A test may.
 
 mod night;
@@ -14,7 +14,6 @@ use backfill::{
     tui::{
         model::{Feed, LeaseView},
         view::{
-            eta::Eta,
             filter::Filter,
             rollup::{Year, years},
             sentences::{Binder, allowed, held_by_signal, state_word, why},
@@ -303,24 +302,6 @@ fn was_it_us_needs_lag_to_turn_and_compares_it_with_what_ran() {
         was_it_us(&silent, limits(t0318()), paused, say).answer,
         "Too early."
     );
-}
-
-/// Case B26: held time is in no duration, so a pause does not move the estimate of what is left.
-#[test]
-fn a_pause_does_not_change_the_work_that_is_left() {
-    let running = at(&night());
-    let before = Eta::of(of(&running)).unwrap();
-    let feed = after(P::Paused { until: None }, None);
-    let later = Eta::of(of(&feed)).unwrap();
-    assert_eq!(before, later);
-    let (p50, p90) = before.end(4, t0310());
-    assert!(p50 < p90);
-    assert!((before.at(4) - before.at(8) * 2).num_seconds().abs() <= 1);
-}
-
-#[test]
-fn nothing_is_estimated_before_eight_chunks_are_done() {
-    assert_eq!(Eta::of(of(&cases::empty().feed)), None);
 }
 
 #[test]

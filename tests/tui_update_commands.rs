@@ -44,6 +44,42 @@ fn pause_is_sent_at_once_and_the_reason_follows() {
     );
 }
 
+/// `p` is struck by somebody in a hurry: as often as it is struck it pauses once, types nothing and resumes nothing.
+#[test]
+fn p_again_at_the_empty_reason_line_types_nothing_and_sends_nothing() {
+    let mut desk = Desk::new();
+    desk.keys("p");
+    assert_eq!(desk.keys("p p p"), []);
+    assert_eq!(desk.machine.app.layers, [Layer::Reason(String::new())]);
+    assert_eq!(
+        desk.said(),
+        "the pause is sent already; esc, then p, plans to resume"
+    );
+    desk.wait(2000).text("lag after deploy");
+    assert_eq!(
+        desk.machine.app.layers,
+        [Layer::Reason("lag after deploy".to_owned())],
+        "the keys before are not part of the reason"
+    );
+    assert_eq!(desk.keys("enter").len(), 1);
+    let mut desk = Desk::new();
+    desk.keys("p p");
+    assert_eq!(desk.keys("enter"), [], "nothing was typed, so there is no reason");
+    assert!(desk.machine.app.layers.is_empty());
+}
+
+#[test]
+fn a_reason_may_begin_with_a_p() {
+    let mut desk = Desk::new();
+    desk.keys("p");
+    desk.look();
+    desk.text("postgres is full, pages come");
+    assert_eq!(
+        desk.machine.app.layers,
+        [Layer::Reason("postgres is full, pages come".to_owned())]
+    );
+}
+
 #[test]
 fn esc_leaves_the_reason_out_and_the_pause_stands() {
     let mut desk = Desk::new();
@@ -229,4 +265,35 @@ fn b_holds_at_once_what_waits_and_releases_after_a_dialog() {
     desk.happens(Payload::HoldPlaced { chunks: held });
     assert_eq!(desk.keys("b"), [], "a release widens work: it is asked for");
     assert_eq!(desk.dialog().preview.title, "Release 3 days");
+}
+
+/// A message must not stand in front of the day that the operator moves to.
+#[test]
+fn the_next_key_takes_a_message_away_that_could_be_read() {
+    let mut desk = Desk::new();
+    desk.fast("V");
+    assert_eq!(desk.said(), "1 failed marked, 1 in all");
+    desk.wait(999).fast("j");
+    assert_eq!(desk.said(), "1 failed marked, 1 in all", "nobody reads that fast");
+    desk.wait(1).fast("j");
+    assert_eq!(desk.said(), "");
+}
+
+/// A supervisor that finds nothing to do ends at once, so none is offered.
+#[test]
+fn where_every_order_has_ended_no_supervisor_is_offered() {
+    let mut desk = Desk::new();
+    desk.happens(Payload::CancelRequested {});
+    let attempt = desk.memory.state().backfills[&desk.id].open_attempts().remove(0);
+    desk.memory
+        .end(attempt, backfill::domain::event::Outcome::Cancelled);
+    desk.refresh();
+    desk.feed.lease = LeaseView::Nobody;
+    desk.keys("S");
+    assert!(desk.machine.app.layers.is_empty());
+    assert!(
+        desk.said().contains("no order waits for a supervisor"),
+        "{}",
+        desk.said()
+    );
 }

@@ -163,7 +163,8 @@ fn g_g_is_the_first_day_and_a_wrong_date_keeps_the_prompt() {
         desk.said()
     );
     assert!(matches!(desk.machine.app.layers.last(), Some(Layer::Date(_))));
-    desk.keys("ctrl-u");
+    desk.fast("ctrl-u");
+    assert_eq!(desk.said(), "", "what is typed anew is not answered yet");
     desk.text("13 o'clock");
     desk.keys("enter");
     assert!(desk.said().contains("is no date"), "{}", desk.said());

@@ -149,14 +149,11 @@ fn rerun(backfill: &Backfill, asked: &[ChunkId], only_failed: bool, now: Time) -
         state if only_failed && !fits(state) => Err(format!("{}, not failed", state.word())),
         _ => Ok(()),
     });
-    let word = if only_failed { "failed " } else { "" };
+    let all = will.len().to_string();
+    let what = if only_failed { by_state(&will) } else { all };
     let flag = if only_failed { " --failed" } else { "" };
     let name = &backfill.spec.name;
-    let title = format!(
-        "Re-run {} {word}{}",
-        will.len(),
-        units(&backfill.spec, will.len())
-    );
+    let title = format!("Re-run {what} {}", units(&backfill.spec, will.len()));
     let mut preview = empty(title, 2, format!("backfill rerun {name} {}{flag}", days(asked)));
     preview.facts = run_facts(backfill, &will, now);
     preview
@@ -165,6 +162,21 @@ fn rerun(backfill: &Backfill, asked: &[ChunkId], only_failed: bool, now: Time) -
     preview.will = will;
     preview.will_not = will_not;
     preview
+}
+
+/// `2 failed`, `2 failed and 1 quarantined`: no day is called what it is not.
+fn by_state(will: &[PreviewChunk]) -> String {
+    let n = |word: &str| will.iter().filter(|c| c.state == word).count();
+    let counted: Vec<String> = ["failed", "quarantined", "cancelled"]
+        .into_iter()
+        .filter(|word| n(word) > 0)
+        .map(|word| format!("{} {word}", n(word)))
+        .collect();
+    match counted.split_last() {
+        None => "0 failed".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 fn skip(backfill: &Backfill, asked: &[ChunkId]) -> Preview {
@@ -523,7 +535,9 @@ mod tests {
             preview.will.iter().map(|c| c.chunk).collect::<Vec<_>>(),
             [night.day(1), night.day(2)]
         );
-        assert_eq!(preview.title, "Re-run 2 failed days");
+        assert_eq!(preview.title, "Re-run 1 failed and 1 quarantined days");
+        let one = make(night.backfill(), &Ask::Rerun(vec![night.day(2)], true), night.now);
+        assert_eq!(one.title, "Re-run 1 quarantined day");
         assert_eq!(preview.will_not.len(), 3);
         let commands = payloads(&night.state, Some(&night.id()), &ask, &preview, night.now).unwrap();
         for command in commands {

@@ -59,6 +59,8 @@ pub struct Watch {
     pub backfill: Option<BackfillId>,
     /// The attempt whose log is shown.
     pub log: Option<AttemptId>,
+    /// Another limit for which the end is asked.
+    pub what_if: Option<u32>,
 }
 
 /// The planner as the screen needs it. It is asked by the machine for what a dialog shows, and by the driver again

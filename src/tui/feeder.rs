@@ -3,6 +3,7 @@
 
 use super::{
     effect::Watch,
+    estimate::Estimate,
     model::{ExecutorView, Feed, LeaseView, SignalView},
     terminal::run::Inbox,
 };
@@ -46,6 +47,8 @@ pub struct News {
     pub lease_age: Option<Duration>,
     /// Limit and running weight of the watched backfill.
     pub limits: Option<VecDeque<(Time, u32, u32)>>,
+    /// When the watched backfill will be done.
+    pub estimate: Option<Option<Estimate>>,
     /// When the journal was last read successfully.
     pub as_of: Option<Time>,
     /// Why the journal cannot be read; `Some(None)` when it can again.
@@ -65,10 +68,11 @@ pub fn nothing_known(now: Time) -> Feed {
         executors: BTreeMap::new(),
         lease: LeaseView::Nobody,
         limits: VecDeque::new(),
+        estimate: None,
         as_of: now,
         problem: None,
         log: None,
-        config: Err("no configuration was looked for yet".to_owned()),
+        config: None,
     }
 }
 
@@ -92,6 +96,7 @@ impl News {
         take(&mut self.lease, newer.lease);
         take(&mut self.lease_age, newer.lease_age);
         take(&mut self.limits, newer.limits);
+        take(&mut self.estimate, newer.estimate);
         take(&mut self.as_of, newer.as_of);
         take(&mut self.problem, newer.problem);
         take(&mut self.log, newer.log);
@@ -122,6 +127,9 @@ impl News {
         if let Some(limits) = self.limits {
             feed.limits = limits;
         }
+        if let Some(estimate) = self.estimate {
+            feed.estimate = estimate;
+        }
         if let Some(as_of) = self.as_of {
             feed.as_of = as_of;
         }
@@ -131,8 +139,8 @@ impl News {
         if let Some(log) = self.log {
             feed.log = log;
         }
-        if let Some(config) = self.config {
-            feed.config = config;
+        if self.config.is_some() {
+            feed.config = self.config;
         }
         changed
     }
@@ -144,6 +152,7 @@ impl News {
             || self.executors.is_some()
             || self.lease.is_some()
             || self.limits.is_some()
+            || self.estimate.is_some()
             || self.problem.is_some()
             || self.log.is_some()
             || self.config.is_some()
@@ -179,9 +188,12 @@ impl News {
         }
         keep(&mut self.lease, &feed.lease);
         keep(&mut self.limits, &feed.limits);
+        keep(&mut self.estimate, &feed.estimate);
         keep(&mut self.problem, &feed.problem);
         keep(&mut self.log, &feed.log);
-        keep(&mut self.config, &feed.config);
+        if self.config == feed.config {
+            self.config = None;
+        }
     }
 }
 

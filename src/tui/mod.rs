@@ -3,6 +3,7 @@
 pub mod action;
 pub mod driver;
 pub mod effect;
+pub mod estimate;
 pub mod feeder;
 pub mod glyphs;
 pub mod keymap;
@@ -10,6 +11,7 @@ pub mod model;
 pub mod msg;
 mod open;
 pub mod picture;
+pub mod plans;
 pub mod sources;
 pub mod terminal;
 pub mod theme;

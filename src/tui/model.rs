@@ -1,6 +1,7 @@
 //! What a frame is drawn from: the [`Feed`] (what is known about the world, with its ages) and the [`App`] (what
 //! this operator looks at). Both are plain values; drawing is a pure function of them, the theme and the area.
 
+use super::estimate::Estimate;
 pub use crate::plan::preview::Ask;
 use crate::{
     config::Unit,
@@ -89,14 +90,16 @@ pub struct Feed {
     pub lease: LeaseView,
     /// Limit and running weight of the selected backfill over the shown window: (when, limit, running).
     pub limits: VecDeque<(Time, u32, u32)>,
+    /// When the selected backfill will be done; `None` until that was looked into.
+    pub estimate: Option<Estimate>,
     /// When the journal was last read successfully.
     pub as_of: Time,
     /// Why the journal cannot be read right now.
     pub problem: Option<String>,
     /// Tail of the log of the attempt in the drawer, already cleaned, and its attempt.
     pub log: Option<(AttemptId, Vec<String>)>,
-    /// The configuration's path, or why there is none.
-    pub config: Result<String, String>,
+    /// The configuration's path, or why there is none; `None` until the first look has ended.
+    pub config: Option<Result<String, String>>,
 }
 
 /// Zoom of the calendar.

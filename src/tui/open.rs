@@ -3,7 +3,8 @@
 use super::{
     keymap::Hints,
     model::{App, Feed},
-    sources::{self, Detached, JournalSource, JournalWriter, Plans},
+    plans::Plans,
+    sources::{self, Detached, JournalSource, JournalWriter},
     terminal::{self, Closed, End, Options, Partners},
     theme::{Level, Look},
     view,

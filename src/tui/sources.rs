@@ -2,32 +2,29 @@
 
 use super::{
     driver::{Appended, Journalist, Order, Starter},
-    effect::{Planner, Watch},
+    effect::Watch,
+    estimate::{self, Estimate},
     feeder::{News, Source},
-    model::{Ask, ExecutorView, Feed, LeaseView, SignalView},
+    model::{ExecutorView, LeaseView, SignalView},
+    plans::surroundings,
 };
 use crate::{
     config::{self, Config, Places},
     domain::{
         Time,
-        event::{Actor, Event, NewEvent},
-        ids::{AttemptId, BackfillId, ChunkId, Name},
+        event::{self, Actor, Event, NewEvent, Payload},
+        ids::{AttemptId, BackfillId, Name},
         state::{Chunk, State},
         text,
-        tuning::Tuning,
     },
     executor::local,
     journal::{AppendError, Follower, Journal, Options, Scope},
-    plan::{
-        decide::{ExecutorFacts, Surroundings},
-        preview::{self, Preview},
-        why::{self, Why},
-    },
+    plan::decide::Surroundings,
     supervisor::glance,
 };
 use chrono::{Duration, Utc};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom},
     os::unix::fs::OpenOptionsExt,
@@ -38,6 +35,9 @@ use std::{
 
 /// How much of the past the charts show.
 const WINDOW: Duration = Duration::hours(1);
+/// How old an estimate gets while events arrive, and while none do.
+const MOVING: Duration = Duration::seconds(2);
+const STEADY: Duration = Duration::seconds(15);
 /// Events that are shown at first.
 const FIRST_EVENTS: usize = 300;
 /// The tail of a log that is read.
@@ -57,6 +57,16 @@ struct Opened {
     told: bool,
     samples: BTreeMap<Name, VecDeque<Poll>>,
     limits: Option<(BackfillId, Limits)>,
+    estimate: Option<(Asked, Estimate)>,
+}
+
+/// What an estimate was asked for; another question is answered at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    backfill: BackfillId,
+    assumed: (u32, bool),
+    what_if: Option<u32>,
+    head: u64,
 }
 
 /// When a signal was polled, its valid value, else what was wrong.
@@ -88,6 +98,7 @@ impl JournalSource {
             told: false,
             samples: BTreeMap::new(),
             limits: None,
+            estimate: None,
         })
     }
 }
@@ -117,6 +128,7 @@ impl Opened {
     fn look(&mut self, watch: &Watch) -> Result<News, String> {
         let now = Utc::now();
         let events = self.new_events()?;
+        self.follow_config(&events);
         let state = self.follower.state().clone();
         let holder = glance::holder(self.follower.journal());
         let lease = match holder.filter(glance::is_alive) {
@@ -127,10 +139,13 @@ impl Opened {
             },
             None => LeaseView::Nobody,
         };
+        let executors = self.executors(&state);
+        let around = surroundings(&executors, &lease, &self.config.tuning, now);
         Ok(News {
             events,
             signals: Some(self.signals(&state, now)),
-            executors: Some(self.executors(&state)),
+            estimate: Some(self.estimate(&state, watch, &around)),
+            executors: Some(executors),
             lease: Some(lease),
             limits: Some(self.limits(watch, now)),
             as_of: Some(now),
@@ -146,6 +161,18 @@ impl Opened {
             state: Some(state),
             ..News::default()
         })
+    }
+
+    /// The supervisor took a changed file into force, so the screen's thresholds and executors are those of the file.
+    fn follow_config(&mut self, events: &[Event]) {
+        let reloaded = |e: &Event| matches!(e.payload, event::Read::Known(Payload::ConfigReloaded { .. }));
+        if events.iter().any(reloaded)
+            && let Ok(config) = Config::load(&self.config.path)
+        {
+            // The journal that is followed stays the one that was opened.
+            let journal = std::mem::replace(&mut self.config, config).journal;
+            self.config.journal = journal;
+        }
     }
 
     fn new_events(&mut self) -> Result<Vec<Event>, String> {
@@ -260,6 +287,36 @@ impl Opened {
         known.clone()
     }
 
+    /// The estimate, made anew when something else is asked, soon after something happened, and now and then because
+    /// time passes.
+    fn estimate(&mut self, state: &State, watch: &Watch, around: &Surroundings) -> Option<Estimate> {
+        let backfill = watch.backfill.as_ref().and_then(|id| state.backfills.get(id))?;
+        let asked = Asked {
+            backfill: backfill.id.clone(),
+            assumed: estimate::assumed(state, backfill, around),
+            what_if: watch.what_if,
+            head: state.head,
+        };
+        if let Some((known, made)) = &self.estimate {
+            let age = around.now - made.at;
+            let due = age < Duration::zero() || age >= if known.head == asked.head { STEADY } else { MOVING };
+            let same = Asked {
+                head: known.head,
+                ..asked.clone()
+            } == *known;
+            if same && !due {
+                return Some(made.clone());
+            }
+        }
+        let since = around.now - Duration::days(1);
+        let minutes = self.follower.journal().limit_minutes_since(&backfill.id, since);
+        let minutes = minutes.unwrap_or_default().into_iter().map(|m| (m.at, m.limit));
+        let duty = estimate::duty(minutes, around.now);
+        let made = estimate::make(state, backfill, around, duty, watch.what_if);
+        self.estimate = Some((asked, made.clone()));
+        Some(made)
+    }
+
     fn log(&self, attempt: &AttemptId) -> Vec<String> {
         let path = local::log_path(&Places::of(&self.config.journal.path).state, attempt);
         tail(&path).unwrap_or_else(|error| vec![format!("no log: {error}")])
@@ -371,47 +428,6 @@ impl Journalist for JournalWriter {
             Err(error) => Appended::Refused {
                 why: error.to_string(),
             },
-        }
-    }
-}
-
-/// The planner of floor 2 over what the screen knows.
-pub struct Plans {
-    /// The laws' times, for sentences.
-    pub tuning: Tuning,
-}
-
-impl Planner for Plans {
-    fn preview(&self, feed: &Feed, backfill: Option<&BackfillId>, ask: &Ask, now: Time) -> Preview {
-        match backfill.and_then(|id| feed.state.backfills.get(id)) {
-            Some(backfill) => preview::make(backfill, ask, now),
-            None => preview::of_journal(ask),
-        }
-    }
-
-    fn why(&self, feed: &Feed, backfill: &BackfillId, chunk: ChunkId, now: Time) -> Option<Why> {
-        let backfill = feed.state.backfills.get(backfill)?;
-        why::why(&feed.state, backfill, chunk, &self.surroundings(feed, now))
-    }
-}
-
-impl Plans {
-    fn surroundings(&self, feed: &Feed, now: Time) -> Surroundings {
-        let facts = |e: &ExecutorView| ExecutorFacts {
-            slots: e.slots,
-            problem: e.problem.clone(),
-        };
-        Surroundings {
-            now,
-            tuning: self.tuning.clone(),
-            executors: feed
-                .executors
-                .iter()
-                .map(|(n, e)| (n.clone(), facts(e)))
-                .collect(),
-            paced: BTreeSet::new(),
-            disk_low: false,
-            supervised: feed.lease != LeaseView::Nobody,
         }
     }
 }

@@ -177,10 +177,23 @@ pub fn first_start() -> Case {
     feed.executors.clear();
     feed.lease = LeaseView::Nobody;
     feed.limits.clear();
-    feed.config = Err("No config.toml was found, so no executor and no signal is known.".to_owned());
+    let why = "No config.toml was found, so no executor and no signal is known.";
+    feed.config = Some(Err(why.to_owned()));
     let mut app = app();
     (app.backfill, app.cursor) = (None, None);
     case("first-start", feed, app, t0310())
+}
+
+/// The screen is up and the first look at the journal has not ended.
+pub fn not_looked() -> Case {
+    let mut app = app();
+    (app.backfill, app.cursor) = (None, None);
+    case(
+        "not-looked",
+        backfill::tui::feeder::nothing_known(t0310()),
+        app,
+        t0310(),
+    )
 }
 
 /// Configured, started, and nothing else is known yet.
@@ -305,6 +318,29 @@ pub fn read_only() -> Case {
     case
 }
 
+/// A cap is being typed, and the feeder has answered what it would mean.
+pub fn throttle() -> Case {
+    let mut case = with("throttle", vec![Layer::Throttle("3".to_owned())]);
+    case.feed.estimate = estimated(&case.feed.state, case.now, true, Some(3));
+    case
+}
+
+/// The configuration was changed, is wrong now, and the one before stays in force.
+pub fn config_refused() -> Case {
+    let mut case = running();
+    case.name = "config-refused";
+    let mut journal = night();
+    journal.push(
+        clock(3, 10, 15),
+        Actor::supervisor(),
+        P::ConfigRejected {
+            error: "backfill.toml:12:1: unknown key `sofd`, did you mean `soft`?".to_owned(),
+        },
+    );
+    case.feed = feed(&journal, case.now, Some(0.7));
+    case
+}
+
 /// The lag panel, opened.
 pub fn lag_page() -> Case {
     let mut case = paused_by_signal();
@@ -349,6 +385,7 @@ pub fn all() -> Vec<Case> {
         paused_by_human(),
         blind(),
         complete(),
+        not_looked(),
         first_start(),
         empty(),
         range(),
@@ -358,7 +395,7 @@ pub fn all() -> Vec<Case> {
         with("plan-changed", vec![changed(dialog(2, 2, None))]),
         with("plan-many", vec![dialog(28, 2, None)]),
         with("plan-class3", vec![dialog(28, 3, Some(("28", "2")))]),
-        with("throttle", vec![Layer::Throttle("3".to_owned())]),
+        throttle(),
         with("why", vec![Layer::Why]),
         with("help", vec![Layer::Help(0)]),
         with("palette", vec![Layer::Palette("re".to_owned(), 1)]),
@@ -370,5 +407,6 @@ pub fn all() -> Vec<Case> {
         lag_page(),
         stale(),
         read_only(),
+        config_refused(),
     ]
 }

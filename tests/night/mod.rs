@@ -14,8 +14,12 @@ use backfill::{
         fold::fold,
         ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
         spec::{Lane, LaneDays, OnFailure, Order, Profile, Spec},
+        state::State,
+        tuning::Tuning,
     },
+    plan::decide::{ExecutorFacts, Surroundings},
     tui::{
+        estimate::{self, Estimate},
         glyphs::GlyphSet,
         model::{App, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
         theme::{Level, Look},
@@ -119,7 +123,10 @@ impl Journal {
     pub fn because(&mut self, at: Time, actor: Actor, reason: Option<&str>, payload: Payload) {
         let whole = matches!(
             payload,
-            Payload::LeaseTaken { .. } | Payload::BlindSince { .. } | Payload::SeenAgain { .. }
+            Payload::ConfigRejected { .. }
+                | Payload::LeaseTaken { .. }
+                | Payload::BlindSince { .. }
+                | Payload::SeenAgain { .. }
         );
         self.events.push(Event {
             seq: self.events.len() as u64 + 1,
@@ -453,8 +460,10 @@ fn executor(n: &str, running: u32, slots: u32, seen: Time, problem: Option<&str>
 pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
     let known: Vec<Event> = journal.events.iter().filter(|e| e.at <= now).cloned().collect();
     let newest = known.len().saturating_sub(500);
+    let state = Arc::new(fold(&journal.events));
     Feed {
-        state: Arc::new(fold(&journal.events)),
+        estimate: estimated(&state, now, true, None),
+        state,
         events: known[newest..].iter().cloned().collect(),
         signals: BTreeMap::from([(name("orders-live"), signal(now, slope))]),
         executors: BTreeMap::from([
@@ -477,8 +486,32 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         as_of: now,
         problem: None,
         log: None,
-        config: Ok("backfill.toml".to_owned()),
+        config: Some(Ok("backfill.toml".to_owned())),
     }
+}
+
+/// Nobody supervises any more, and the feeder knows it.
+pub fn alone(feed: &mut Feed, now: Time) {
+    feed.lease = LeaseView::Nobody;
+    feed.estimate = estimated(&feed.state, now, false, None);
+}
+
+/// The end as the feeder would tell it, with an executor that answers.
+pub fn estimated(state: &State, now: Time, supervised: bool, what_if: Option<u32>) -> Option<Estimate> {
+    let backfill = state.backfills.values().next()?;
+    let facts = ExecutorFacts {
+        slots: 10,
+        problem: None,
+    };
+    let around = Surroundings {
+        now,
+        tuning: Tuning::default(),
+        executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
+        paced: BTreeSet::new(),
+        disk_low: false,
+        supervised,
+    };
+    Some(estimate::make(state, backfill, &around, 1.0, what_if))
 }
 
 fn limits(now: Time) -> VecDeque<(Time, u32, u32)> {

@@ -7,6 +7,7 @@ use crate::{
     },
     tui::{
         model::{App, Feed, Layer, LeaseView},
+        plans::open,
         update::{SENT, select},
     },
 };
@@ -152,8 +153,12 @@ pub(super) fn not_final(app: &App, feed: &Feed) -> Result<(), String> {
 pub(super) fn nobody_supervises(_: &App, feed: &Feed) -> Result<(), String> {
     match (&feed.lease, &feed.config) {
         (LeaseView::Held { holder, .. }, _) => Err(format!("{holder} supervises already")),
-        (LeaseView::Nobody, Err(why)) => Err(why.clone()),
-        (LeaseView::Nobody, Ok(_)) => Ok(()),
+        (LeaseView::Nobody, None) => Err("the journal has not been read yet".to_owned()),
+        (LeaseView::Nobody, Some(Err(why))) => Err(why.clone()),
+        (LeaseView::Nobody, Some(Ok(_))) if open(feed).next().is_none() => {
+            Err("no order waits for a supervisor: backfill run NAME starts one".to_owned())
+        }
+        (LeaseView::Nobody, Some(Ok(_))) => Ok(()),
     }
 }
 

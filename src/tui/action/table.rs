@@ -275,7 +275,7 @@ pub static ACTIONS: &[Action] = &[
         Id::RerunFailed,
         "rerun-failed",
         &[(DAYS, &["r"])],
-        "re-run the failed",
+        "re-run all that failed or is quarantined",
     )
     .class(Class::Widen)
     .foot(50, "", "re-run")
@@ -292,7 +292,7 @@ pub static ACTIONS: &[Action] = &[
         Id::Throttle,
         "throttle",
         &[(HOME, &["t"])],
-        "cap, override or free the limit",
+        "limit: 6 caps, 6 for 30m forces, auto frees",
     )
     .class(Class::Reduce)
     .foot(60, "", "limit")

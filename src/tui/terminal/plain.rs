@@ -63,6 +63,9 @@ fn home(feed: &Feed, app: &App, now: Time) -> Vec<String> {
     if let Some(origin) = app.read_only {
         lines.push(format!("READ-ONLY by {origin}"));
     }
+    if let Some(error) = &feed.state.config_error {
+        lines.push(format!("CONFIG REFUSED: {}", clean(error)));
+    }
     if let Some(problem) = &feed.problem {
         lines.push(format!(
             "as of {}: {}",
@@ -74,10 +77,11 @@ fn home(feed: &Feed, app: &App, now: Time) -> Vec<String> {
         let why = feed
             .config
             .as_ref()
-            .err()
-            .map(|why| clean(why))
-            .unwrap_or_default();
-        lines.push(format!("no backfill on the screen {why}"));
+            .map(|found| found.as_ref().err().map(|why| clean(why)).unwrap_or_default());
+        lines.push(match why {
+            Some(why) => format!("no backfill on the screen {why}"),
+            None => "reading the journal".to_owned(),
+        });
         return lines;
     };
     let state = match &backfill.pause {

@@ -10,14 +10,17 @@ use crate::{
         ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
         spec::Spec,
         state::{Backfill, ChunkState, State},
+        tuning::Tuning,
     },
     plan::{
+        decide::{ExecutorFacts, Surroundings},
         preview::{Preview, PreviewChunk},
         why::Why,
     },
     tui::{
         driver::{Appended, Journalist, Order, Starter},
         effect::{Planner, Watch},
+        estimate::{self, Estimate},
         feeder::{News, Source},
         glyphs::GlyphSet,
         keymap::Hints,
@@ -28,6 +31,7 @@ use crate::{
 };
 use ratatui::Frame;
 use std::{
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -232,7 +236,7 @@ impl Reader {
 }
 
 impl Source for Reader {
-    fn poll(&mut self, _: &Watch) -> Result<News, String> {
+    fn poll(&mut self, watch: &Watch) -> Result<News, String> {
         let faults = self.memory.lock().faults;
         if faults.reading_hangs {
             hang();
@@ -240,10 +244,29 @@ impl Source for Reader {
         if faults.reading_fails {
             return Err("disk I/O error".to_owned());
         }
-        let news = self.memory.news(self.seen);
+        let mut news = self.memory.news(self.seen);
+        news.estimate = Some(estimated(&self.memory.state(), watch));
         self.seen = self.memory.state().head;
         Ok(news)
     }
+}
+
+/// The end of the watched order, as the real source tells it.
+fn estimated(state: &State, watch: &Watch) -> Option<Estimate> {
+    let backfill = watch.backfill.as_ref().and_then(|id| state.backfills.get(id))?;
+    let facts = ExecutorFacts {
+        slots: 8,
+        problem: None,
+    };
+    let around = Surroundings {
+        now: epoch(),
+        tuning: Tuning::default(),
+        executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
+        paced: BTreeSet::new(),
+        disk_low: false,
+        supervised: true,
+    };
+    Some(estimate::make(state, backfill, &around, 1.0, watch.what_if))
 }
 
 impl Journalist for Memory {

@@ -154,7 +154,7 @@ pub fn next_match(machine: &mut Machine, feed: &Feed, back: bool, now: Time) {
     let fits = |i: usize| {
         let chunk = &backfill.chunks[i];
         // Never to a day that is not shown.
-        filter.shows(chunk) && (!machine.app.filter.is_empty() || select::is_bad(chunk.state))
+        filter.shows(chunk) && (!machine.app.filter.is_empty() || select::needs_you(chunk))
     };
     let all = backfill.chunks.len();
     let cursor = machine.app.cursor.or(machine.lost);

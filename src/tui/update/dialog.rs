@@ -85,6 +85,7 @@ fn pause(machine: &mut Machine, backfill: &Backfill, now: Time) -> Vec<Effect> {
         now,
     );
     machine.push(Layer::Reason(String::new()));
+    machine.second_p = None;
     if let Effect::Command { op, .. } = &effect {
         machine.pause_op = Some(*op);
     }
@@ -265,13 +266,19 @@ fn remove(machine: &mut Machine, at: Option<usize>) {
 
 /// What the throttle line says: `4` a cap, `auto` no cap and no override, `6 for 30m` an override.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Limit {
+pub(in crate::tui) enum Limit {
     Cap(u32),
     Auto,
     Force(u32, Duration),
 }
 
-fn read_limit(text: &str) -> Option<Limit> {
+/// The limit that a throttle line asks for, whatever else it says.
+pub(in crate::tui) fn limit_of(text: &str) -> Option<u32> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Reads a throttle line; `None` while it makes no sense.
+pub(in crate::tui) fn read_limit(text: &str) -> Option<Limit> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {
         ["auto"] => Some(Limit::Auto),

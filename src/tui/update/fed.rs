@@ -5,7 +5,7 @@ use crate::{
     domain::{
         Time,
         ids::{BackfillId, ChunkId},
-        state::{Backfill, ChunkState},
+        state::{Backfill, Chunk, ChunkState},
     },
     tui::{
         effect::{Effect, Watch},
@@ -109,14 +109,13 @@ pub(super) fn show(machine: &mut Machine, feed: &Feed, id: BackfillId) {
 
 /// Where the cursor begins: at what runs, else at what needs a human, else at what is next.
 fn start(backfill: &Backfill) -> Option<ChunkId> {
-    let find =
-        |fits: &dyn Fn(ChunkState) -> bool| backfill.chunks.iter().find(|c| fits(c.state)).map(|c| c.id);
+    let find = |fits: &dyn Fn(&Chunk) -> bool| backfill.chunks.iter().find(|c| fits(c)).map(|c| c.id);
     backfill
         .active()
         .next()
         .map(|c| c.id)
-        .or_else(|| find(&select::is_bad))
-        .or_else(|| find(&|s| s == ChunkState::Pending))
+        .or_else(|| find(&select::needs_you))
+        .or_else(|| find(&|c| c.state == ChunkState::Pending))
         .or_else(|| cursor::first(backfill))
 }
 
@@ -212,6 +211,10 @@ pub(super) fn watch(machine: &mut Machine, feed: &Feed) -> Option<Effect> {
     let watch = Watch {
         backfill: machine.app.backfill.clone(),
         log,
+        what_if: match machine.app.layers.last() {
+            Some(Layer::Throttle(text)) => super::dialog::limit_of(text),
+            _ => None,
+        },
     };
     if watch == machine.watch {
         return None;

@@ -11,9 +11,15 @@ use crate::{
         msg::Press,
     },
 };
+use chrono::Duration;
 
 /// The most characters of a line.
 const LONGEST: usize = 200;
+
+/// A `p` at an empty reason line is the key once more, by an operator who wants to be sure. Only when another letter
+/// follows within this time was it the first letter of a word.
+const ONE_WORD: Duration = Duration::milliseconds(1500);
+const PAUSED_ALREADY: &str = "the pause is sent already; esc, then p, plans to resume";
 
 /// The text that is being typed on top, if there is one.
 fn line(machine: &mut Machine) -> Option<&mut String> {
@@ -79,8 +85,21 @@ fn type_in(machine: &mut Machine, ctx: &Ctx<'_>, press: Press, c: char) -> Vec<E
     // The key that opened the line is often still held down; it is not its first letter.
     let early = machine.too_early(press.at).is_some();
     match machine.app.layers.last() {
-        Some(Layer::Reason(text)) if text.is_empty() && c == 'p' && (early || press.repeat) => {
+        Some(Layer::Reason(text)) if text.is_empty() && c == 'p' => {
+            if !early && !press.repeat {
+                machine.second_p = Some(press.at);
+                machine.say(PAUSED_ALREADY, ctx.now);
+            }
             return Vec::new();
+        }
+        Some(Layer::Reason(text)) if text.is_empty() => {
+            // Who types on at once meant a word that begins with it.
+            let began = machine.second_p.take();
+            if began.is_some_and(|at| press.at >= at && press.at - at < ONE_WORD)
+                && let Some(text) = line(machine)
+            {
+                text.push('p');
+            }
         }
         Some(Layer::Date(text)) if text.is_empty() && c == 'g' => {
             machine.pop();
@@ -95,8 +114,11 @@ fn type_in(machine: &mut Machine, ctx: &Ctx<'_>, press: Press, c: char) -> Vec<E
     Vec::new()
 }
 
-/// After the text changed the best match of the palette is chosen again, and a word about a wrong phrase goes.
+/// After the text changed the best match of the palette is chosen again, and a word about what stood there goes.
 fn edited(machine: &mut Machine) {
+    if line(machine).is_some() {
+        machine.app.toast = None;
+    }
     match machine.app.layers.last_mut() {
         Some(Layer::Palette(_, at)) => *at = 0,
         Some(Layer::Plan(dialog)) if dialog.outcome.as_deref() != Some(super::SENT) => dialog.outcome = None,

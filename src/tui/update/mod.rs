@@ -8,6 +8,8 @@ mod input;
 pub mod palette;
 pub mod select;
 
+pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
+
 use super::{
     action::{Action, Availability, Class, Id, action, availability},
     effect::{Effect, Planner, Watch},
@@ -28,10 +30,12 @@ pub const SENT: &str = "sent";
 
 /// How long a message stays, how long the second ctrl-c counts, how long keys that change something are ignored
 /// after a dialog came up or the window got the keyboard, and from when on a missing answer is spoken of.
-const TOAST: Duration = Duration::seconds(10);
+pub(in crate::tui) const TOAST: Duration = Duration::seconds(10);
 const QUIT_AGAIN: Duration = Duration::seconds(2);
 const GUARD: Duration = Duration::milliseconds(300);
 const SILENCE: Duration = Duration::seconds(2);
+/// A message is there at least so long; from then on the next key takes it away.
+const READ: Duration = Duration::seconds(1);
 
 /// What the operator looks at, and what the machine remembers between messages.
 #[derive(Debug, Clone)]
@@ -58,6 +62,8 @@ pub struct Machine {
     dialog_op: Option<u64>,
     /// The operation of the pause that a reason line is open for.
     pause_op: Option<u64>,
+    /// When `p` was struck again at the empty reason line.
+    second_p: Option<Time>,
     /// The pause whose confirmation was told: its start.
     told_pause: Option<Time>,
     /// What the feeder was last told to look at.
@@ -119,6 +125,7 @@ impl Machine {
             recorded: Vec::new(),
             dialog_op: None,
             pause_op: None,
+            second_p: None,
             told_pause: None,
             watch: Watch::default(),
             origin: read_only.unwrap_or("key"),
@@ -259,6 +266,7 @@ struct Ctx<'a> {
 }
 
 fn on_key(machine: &mut Machine, ctx: &Ctx<'_>, press: Press) -> Vec<Effect> {
+    machine.app.toast.take_if(|(_, at)| press.at - *at >= READ);
     let place = Place::of(&machine.app);
     match (place, lookup(place, press.key)) {
         (_, Some(id)) => press_action(machine, ctx, id, press),

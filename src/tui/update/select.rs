@@ -3,7 +3,7 @@
 use crate::{
     domain::{
         ids::ChunkId,
-        state::{Backfill, ChunkState},
+        state::{Backfill, Chunk, ChunkState},
     },
     tui::model::{App, Feed, Layer, Zoom},
 };
@@ -130,10 +130,11 @@ pub fn few_all_held(app: &App, backfill: &Backfill) -> bool {
     roughly(app, backfill) <= LOOK_AT && all_held(app, backfill)
 }
 
-/// Whether a chunk needs a human: what `n` jumps to without a filter, and what only-bad shows.
-pub fn is_bad(state: ChunkState) -> bool {
-    matches!(
-        state,
-        ChunkState::Failed | ChunkState::Quarantined | ChunkState::Uncertain
-    )
+/// Whether a chunk needs a human: what `n` jumps to without a filter. What will be tried again by itself does not.
+pub fn needs_you(chunk: &Chunk) -> bool {
+    match chunk.state {
+        ChunkState::Failed => chunk.retry.is_none(),
+        ChunkState::Quarantined | ChunkState::Uncertain => true,
+        _ => false,
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     fold::{Row, arrange},
+    memo,
     numbers::{clock, count, percent},
     rollup::{Year, years},
     scene::Scene,
@@ -22,6 +23,7 @@ use crate::{
 };
 use chrono::{Datelike, NaiveDate};
 use ratatui::layout::{Position, Rect};
+use std::rc::Rc;
 
 /// Column of the first cell; before it stand years and weekdays.
 pub(super) const GRID: u16 = 7;
@@ -92,13 +94,8 @@ impl<'a> Calendar<'a> {
         (self.last - self.first + 1) as usize
     }
 
-    fn roll(&self, year: i32) -> Year {
-        let filter = &self.scene.filter;
-        if filter.is_on() {
-            Year::of(self.backfill, year, |chunk| filter.shows(chunk))
-        } else {
-            Year::of(self.backfill, year, |_| true)
-        }
+    fn roll(&self, year: i32) -> Rc<Year> {
+        memo::year(self.scene, self.backfill, year)
     }
 
     /// Days that are marked one by one, as positions in a year.
@@ -155,7 +152,8 @@ impl<'a> Calendar<'a> {
     /// number of years that are not on screen, and where the cursor is.
     pub fn days(&self, canvas: &mut Canvas<'_>, area: Rect, pitch: u16) -> Drawn {
         let near = i32::from(area.height);
-        let candidates: Vec<Year> = ((self.home - near).max(self.first)..=(self.home + near).min(self.last))
+        let candidates: Vec<Rc<Year>> = ((self.home - near).max(self.first)
+            ..=(self.home + near).min(self.last))
             .map(|year| self.roll(year))
             .collect();
         let home = candidates.iter().position(|y| y.year == self.home).unwrap_or(0);
@@ -424,9 +422,8 @@ pub(super) fn remarks(canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16, scene: 
         x = canvas.put(x + 2, y, end, &text, look.ink(Token::Warn));
     }
     if let Some(backfill) = scene.backfill.filter(|_| scene.filter.is_on()) {
-        let shown = backfill.chunks.iter().filter(|c| scene.filter.shows(c)).count();
-        let hidden = backfill.chunks.len() - shown;
-        let text = format!("{}: {} hidden", scene.filter.words(), count(hidden as u64));
+        let hidden = memo::hidden(scene, backfill);
+        let text = format!("{}: {} hidden", scene.filter.words(), count(hidden));
         x = canvas.put(x + 2, y, end, &text, look.bold(Token::Accent));
     }
     x

@@ -1,12 +1,16 @@
 //! Dialogs that ask before the world changes: what will happen, what will not and why, with Cancel in focus.
 
 use super::{header::is_production, numbers::of, scene::Scene};
-use crate::tui::{
-    model::PlanDialog,
-    theme::{Level, Token},
-    widgets::{
-        canvas::{Canvas, Piece, p, width},
-        fit::{columns, wrap},
+use crate::{
+    plan::preview::{Ask, PreviewChunk},
+    tui::{
+        model::PlanDialog,
+        theme::{Level, Token},
+        update::select::is_chosen,
+        widgets::{
+            canvas::{Canvas, Piece, p, width},
+            fit::{columns, wrap},
+        },
     },
 };
 use ratatui::{
@@ -61,8 +65,9 @@ pub(super) struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
-    /// Draws the box in the middle of `area` over a dimmed screen. Returns where it is and where `last` begins.
-    pub fn draw(&self, canvas: &mut Canvas<'_>, area: Rect) -> (Rect, u16) {
+    /// Draws the box in the middle of `area` over a dimmed screen. What was said last stands in its lowest row, where
+    /// the operator looks. Returns where the box is and where `last` begins.
+    pub fn draw(&self, canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> (Rect, u16) {
         dim(canvas, area);
         // A few columns left over at the sides would only be noise.
         let wide = if area.width < self.width + 6 {
@@ -113,6 +118,11 @@ impl Sheet<'_> {
             if y < at.bottom() {
                 self.row(canvas, at, y, end, row);
             }
+        }
+        if let Some(said) = scene.said() {
+            let y = at.bottom().saturating_sub(1);
+            let (x, gap) = (at.x + LABEL, format!(" {said} "));
+            canvas.put(x.saturating_sub(1), y, end, &gap, look.bold(Token::Warn));
         }
         (at, last_y)
     }
@@ -218,6 +228,10 @@ pub(super) fn plan(
         body.extend(will_table(scene, dialog, usize::from(most)));
         body.push(Row::blank());
     }
+    if let Some(says) = whose(scene, dialog) {
+        body.push(Row::new(label("these are"), vec![p(says, text)]));
+        body.push(Row::blank());
+    }
     let not = will_not(scene, dialog, usize::from(most));
     if !not.is_empty() {
         body.extend(not);
@@ -273,11 +287,31 @@ pub(super) fn plan(
         bar: class(preview.class),
         width: 78,
     };
-    let (at, last) = sheet.draw(canvas, area);
+    let (at, last) = sheet.draw(canvas, area, scene);
     let typed = dialog.phrase.as_ref().map(|(_, typed)| typed)?;
     let x = at.x + VALUE + columns(typed);
     canvas.dot(x, last, ' ', look.cursor());
     Some(Position::new(x, last))
+}
+
+/// Without a selection a re-run of the failed is about all of them, wherever the cursor is.
+fn whose(scene: &Scene<'_>, dialog: &PlanDialog) -> Option<String> {
+    let (Ask::Rerun(_, true), Some(backfill)) = (&dialog.ask, scene.backfill) else {
+        return None;
+    };
+    if is_chosen(scene.app) || dialog.preview.will.is_empty() {
+        return None;
+    }
+    let among = |id| dialog.preview.will.iter().any(|c| c.chunk == id);
+    let cursor = scene.app.cursor.and_then(|id| backfill.chunk(id));
+    Some(match cursor.filter(|c| !among(c.id)) {
+        None => "all in the order".to_owned(),
+        Some(chunk) => format!(
+            "all in the order; {} under the cursor is {}",
+            chunk.id,
+            chunk.state.word()
+        ),
+    })
 }
 
 /// Environment and executor, named in every dialog.
@@ -301,7 +335,6 @@ pub(super) fn place<'a>(scene: &Scene<'_>) -> Vec<Piece<'a>> {
 
 /// What happens to the listed chunks.
 fn verb(dialog: &PlanDialog) -> &'static str {
-    use crate::tui::model::Ask;
     match dialog.ask {
         Ask::Skip(_) => "will skip",
         Ask::Stop(_) | Ask::Cancel => "will stop",
@@ -338,7 +371,10 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
         None if all.len() > FEW => (0, FEW - 1),
         None => (0, FEW),
     };
-    for chunk in all.iter().skip(skip).take(few) {
+    // The day that the operator looks at comes first; the others keep the order of their starts.
+    let here = |c: &&PreviewChunk| Some(c.chunk) == scene.app.cursor;
+    let sorted = all.iter().filter(here).chain(all.iter().filter(|c| !here(c)));
+    for chunk in sorted.skip(skip).take(few) {
         let state = scene.backfill.and_then(|b| b.chunk(chunk.chunk)).map(|c| c.state);
         let sign = state.map_or(' ', |s| look.glyphs.narrow(s));
         let ink = state.map_or(muted, |s| look.word(s));
@@ -500,7 +536,6 @@ fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a
 }
 
 fn acts_on_chunks(dialog: &PlanDialog) -> bool {
-    use crate::tui::model::Ask;
     matches!(
         dialog.ask,
         Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_)
@@ -509,7 +544,6 @@ fn acts_on_chunks(dialog: &PlanDialog) -> bool {
 
 /// The verb of the acting key, with the count again.
 fn act(dialog: &PlanDialog, unit: &str) -> String {
-    use crate::tui::model::Ask;
     let n = of(dialog.preview.will.len() as u64, unit);
     match &dialog.ask {
         Ask::Rerun(..) => format!("run {n}"),

@@ -19,12 +19,16 @@ use crate::{
 };
 use ratatui::{layout::Rect, style::Style};
 
+/// Columns that a text has at 80x24.
+#[cfg(test)]
+const SHORT: u16 = 14;
+
 /// One line of the feed.
 struct Line {
     glyph: char,
     ink: Style,
     text: String,
-    /// For narrow screens.
+    /// For narrow screens: at most [`SHORT`] columns, so that no word is cut.
     short: String,
     /// It changed what happens next.
     changed: bool,
@@ -55,7 +59,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, short
         .iter()
         .rev()
         .filter(|e| e.backfill.is_none() || e.backfill.as_ref() == scene.app.backfill.as_ref());
-    let told = lines.filter_map(|event| line(event, scene).map(|line| (event, line)));
+    let told = lines.filter_map(|event| told(event, scene).map(|line| (event, line)));
     let mut any = false;
     for (event, line) in told.skip(back) {
         if y >= area.bottom() {
@@ -117,6 +121,24 @@ fn row(
     canvas.pieces(x + 2, y, text_end, &text);
 }
 
+/// An event as a line; a command that the fold refused says first that it changed nothing.
+fn told(event: &Event, scene: &Scene<'_>) -> Option<Line> {
+    let line = line(event, scene)?;
+    let Some(why) = scene.feed.state.refusal(event.seq) else {
+        return Some(line);
+    };
+    Some(Line {
+        glyph: '!',
+        ink: scene.look.ink(Token::Bad),
+        text: format!("refused: {}; {why}", line.text),
+        short: match line.short.split_once(' ') {
+            Some((day, _)) if day.starts_with(|c: char| c.is_ascii_digit()) => format!("{day} refused"),
+            _ => "refused".to_owned(),
+        },
+        changed: true,
+    })
+}
+
 fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
     let payload = match &event.payload {
         Read::Known(payload) => payload,
@@ -125,7 +147,7 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
                 glyph: '?',
                 ink: scene.look.ink(Token::Warn),
                 text: format!("{kind} v{version} is newer than this program: it only watches"),
-                short: format!("{kind} unknown"),
+                short: "unknown event".to_owned(),
                 changed: true,
             });
         }
@@ -144,17 +166,17 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
             } else {
                 ChunkState::Queued
             };
-            let verb = match (adopted, running) {
-                (true, _) => "found at its executor",
-                (false, true) => "started",
-                (false, false) => "queued",
+            let (verb, brief_verb) = match (adopted, running) {
+                (true, _) => ("found at its executor", "adopted"),
+                (false, true) => ("started", "started"),
+                (false, false) => ("queued", "queued"),
             };
             let text = format!("{} {verb}, attempt {}", attempt.chunk, attempt.no);
             Some(of_state(
                 look,
                 state,
                 text,
-                format!("{} {verb}", brief(attempt.chunk)),
+                format!("{} {brief_verb}", brief(attempt.chunk)),
                 false,
             ))
         }
@@ -165,12 +187,12 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
         }
         Payload::RunUncertain { attempt, why } => {
             let text = format!("{} uncertain: {why}", attempt.chunk);
-            let short = format!("{} uncertain", brief(attempt.chunk));
+            let short = format!("{} unc", brief(attempt.chunk));
             Some(of_state(look, ChunkState::Uncertain, text, short, true))
         }
         Payload::SubmissionWithdrawn { attempt, why } => {
             let text = format!("{} withdrawn before its start: {why}", attempt.chunk);
-            let short = format!("{} withdrawn", brief(attempt.chunk));
+            let short = format!("{} not sent", brief(attempt.chunk));
             Some(of_state(look, ChunkState::Pending, text, short, false))
         }
         // The start follows at once; telling both would only double the feed.
@@ -199,10 +221,10 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
     }
 }
 
-/// `02-14`, with the hour of an hourly chunk.
+/// `02-14`, of an hourly chunk day and hour.
 fn brief(chunk: ChunkId) -> String {
     match chunk.hour {
-        Some((hour, _)) => format!("{}T{hour:02}", chunk.date.format("%m-%d")),
+        Some((hour, _)) => format!("{}T{hour:02}", chunk.date.format("%d")),
         None => chunk.date.format("%m-%d").to_string(),
     }
 }
@@ -226,12 +248,11 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
                 Some(took) => format!("{chunk} done in {}", duration(*took)),
                 None => format!("{chunk} done"),
             };
-            let whole = took.map(super::numbers::whole).unwrap_or_default();
-            let short = format!("{} done {whole}", brief(chunk));
+            let short = format!("{} done {}", brief(chunk), took.map(three).unwrap_or_default());
             of_state(look, ChunkState::Done, text, short.trim_end().to_owned(), false)
         }
         Outcome::Cancelled => {
-            let short = format!("{} cancelled", brief(chunk));
+            let short = format!("{} stopped", brief(chunk));
             of_state(
                 look,
                 ChunkState::Cancelled,
@@ -249,7 +270,11 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
                 ),
                 Next::Stay => (ChunkState::Failed, format!("{chunk} failed: {}", failure.message)),
             };
-            let short = format!("{} {}", brief(chunk), state.word());
+            let word = match state {
+                ChunkState::Quarantined => "quar",
+                state => state.word(),
+            };
+            let short = format!("{} {word}", brief(chunk));
             of_state(
                 look,
                 state,
@@ -258,6 +283,15 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
                 matches!(next, Next::Stay | Next::Quarantine { .. }),
             )
         }
+    }
+}
+
+/// A length of time in three columns: `42m`, `4h`, `12d`.
+fn three(took: chrono::TimeDelta) -> String {
+    match took.num_seconds() {
+        s @ 86_400.. => format!("{}d", s / 86_400),
+        s @ 3_600.. => format!("{}h", s / 3_600),
+        _ => super::numbers::whole(took),
     }
 }
 
@@ -285,7 +319,7 @@ fn limit(look: &Look, change: &LimitChange) -> Line {
         _ => (look.glyphs.rising, Token::Ok),
     };
     let (head, short) = match change.rule {
-        Rule::Pause if stops => ("paused".to_owned(), "paused by signal".to_owned()),
+        Rule::Pause if stops => ("paused".to_owned(), "paused (lag)".to_owned()),
         Rule::Critical if stops => ("critical".to_owned(), "critical".to_owned()),
         _ => {
             let text = format!("limit {} to {}", change.from, change.to);
@@ -312,7 +346,12 @@ fn marked(look: &Look, state: ChunkState, verb: &str, chunks: &[ChunkId], event:
         .as_ref()
         .map_or_else(String::new, |r| format!(": {r}"));
     let text = format!("{what} {verb}{reason}");
-    of_state(look, state, text, format!("{brief} {verb}"), true)
+    let short = match verb {
+        "asked to stop" => "stopping",
+        "asked to run again" => "re-run",
+        verb => verb,
+    };
+    of_state(look, state, text, format!("{brief} {short}"), true)
 }
 
 /// Everything that is not about single chunks.
@@ -350,7 +389,7 @@ fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
         Payload::PauseApplied { in_flight } => {
             let n = in_flight.len() as u64;
             let text = format!("pause confirmed, {} under way", of(n, "attempt"));
-            say(Token::Muted, held, text, "pause confirmed")
+            say(Token::Muted, held, text, "pause applied")
         }
         Payload::CapSet { cap: Some(cap) } => {
             let short = format!("cap {cap}");
@@ -458,3 +497,6 @@ fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
         other => say(Token::Muted, ' ', other.kind().0.to_owned(), other.kind().0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The screen before there is anything to supervise.
 
-use super::scene::Scene;
+use super::{numbers::until, scene::Scene};
 use crate::{
     domain::state::ChunkState,
     tui::{
@@ -66,12 +66,29 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         }
         *y += 1;
     };
+    let Some(config) = &scene.feed.config else {
+        let since = scene.now - scene.feed.as_of;
+        let says = match since.num_seconds() {
+            ..2 => "Nothing is known before that.".to_owned(),
+            _ => format!(
+                "Nothing is known before that. It takes {} so far; q leaves.",
+                until(since)
+            ),
+        };
+        line(
+            canvas,
+            &mut y,
+            &[p("Reading the journal.", look.bold(Token::Bright))],
+        );
+        line(canvas, &mut y, &[p(says, muted)]);
+        return problem(canvas, Rect { y, ..area }, x, scene);
+    };
     line(
         canvas,
         &mut y,
         &[p("Nothing to supervise yet.", look.bold(Token::Bright))],
     );
-    let (says, looked) = match &scene.feed.config {
+    let (says, looked) = match config {
         Ok(path) => (
             "The journal holds no started order.".to_owned(),
             vec![p("Configured in ", faint), p(path.clone(), text)],
@@ -104,15 +121,16 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         &mut y,
         &[p("This screen fills by itself when an order starts.", faint)],
     );
-    if let Some(problem) = &scene.feed.problem {
-        y += 1;
-        line(
-            canvas,
-            &mut y,
-            &[p(
-                format!("The journal cannot be read: {problem}"),
-                look.ink(Token::Warn),
-            )],
-        );
+    problem(canvas, Rect { y, ..area }, x, scene);
+}
+
+/// Why the journal cannot be read, a row below what was said.
+fn problem(canvas: &mut Canvas<'_>, area: Rect, x: u16, scene: &Scene<'_>) {
+    let bottom = canvas.clip.bottom().saturating_sub(super::footer::ROWS);
+    let y = area.y.saturating_add(1);
+    if let Some(problem) = scene.feed.problem.as_ref().filter(|_| y < bottom) {
+        let says = format!("The journal cannot be read: {problem}");
+        let end = area.right().saturating_sub(1);
+        canvas.put(x, y, end, &says, scene.look.ink(Token::Warn));
     }
 }

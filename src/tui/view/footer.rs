@@ -78,26 +78,43 @@ fn cursor_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
         canvas.put(x, y, end, text, look.bold(Token::Warn));
         return;
     }
-    if let Some((text, at)) = &scene.app.toast
-        && (scene.now - *at).num_seconds() < 10
-    {
-        canvas.put(x, y, end, text, look.bold(Token::Text));
+    let Some(text) = scene.said() else {
+        under_cursor(canvas, row, scene, false);
         return;
+    };
+    let said = p(text, look.bold(Token::Text));
+    let after = if scene.app.layers.is_empty() {
+        under_cursor(canvas, row, scene, true) + 2
+    } else {
+        x
+    };
+    if after > x + 2 && after + columns(text) < end {
+        canvas.right(after, y, end - 1, &[said]);
+    } else {
+        // It is longer than what is left beside the day. The next key brings the day back.
+        canvas.clear(row, Token::Bg);
+        canvas.pieces(x, y, end, &[said]);
     }
-    let Some(backfill) = scene.backfill else { return };
-    if selection_line(canvas, row, scene) {
-        return;
+}
+
+/// The day or the selection under the cursor; `short`: without the reason. Returns the column after it.
+fn under_cursor(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>, short: bool) -> u16 {
+    let look = scene.look;
+    let (x, y, end) = (row.x + 1, row.y, row.right());
+    let Some(backfill) = scene.backfill else { return x };
+    if let Some(after) = selection_line(canvas, row, scene, short) {
+        return after;
     }
     let chunk = scene.app.cursor.and_then(|id| backfill.chunk(id));
     let Some(chunk) = chunk else {
         match scene.app.cursor {
             Some(id) => {
                 let text = format!("{id} is not part of this backfill any more");
-                canvas.put(x, y, end, &text, look.ink(Token::Warn));
+                return canvas.put(x, y, end, &text, look.ink(Token::Warn));
             }
-            None => uncertain_line(canvas, row, scene),
+            None if short => return x,
+            None => return uncertain_line(canvas, row, scene),
         }
-        return;
     };
     let (why, unblock) = reason(chunk, scene);
     let date = date(backfill, chunk);
@@ -121,14 +138,14 @@ fn cursor_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
             look.ink(Token::Muted),
         ),
     ];
-    canvas.pieces(x, y, end, &pieces);
+    canvas.pieces(x, y, end, &pieces[..if short { 2 } else { pieces.len() }])
 }
 
 /// Without a cursor the line speaks of what is most urgent.
-fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
+fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> u16 {
     let n = scene.n(ChunkState::Uncertain);
     let Some(backfill) = scene.backfill.filter(|_| n > 0) else {
-        return;
+        return row.x + 1;
     };
     let look = scene.look;
     let unit = backfill.spec.granularity.word();
@@ -150,14 +167,12 @@ fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) {
             look.ink(Token::Muted),
         ),
     ];
-    canvas.pieces(row.x + 1, row.y, row.right(), &pieces);
+    canvas.pieces(row.x + 1, row.y, row.right(), &pieces)
 }
 
-/// With a selection the line names it.
-fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> bool {
-    let Some(selected) = super::selection::Selected::of(scene) else {
-        return false;
-    };
+/// With a selection the line names it. `short`: only how much is selected.
+fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>, short: bool) -> Option<u16> {
+    let selected = super::selection::Selected::of(scene)?;
     let look = scene.look;
     let unit = scene.backfill.map_or("chunk", |b| b.spec.granularity.word());
     let range = match (&selected.first, &selected.last) {
@@ -178,8 +193,8 @@ fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> bool
         p(lost, look.ink(Token::Warn)),
         p(". Every action opens its plan first", look.ink(Token::Muted)),
     ];
-    canvas.pieces(row.x + 1, row.y, row.right(), &pieces);
-    true
+    let pieces = &pieces[..if short { 1 } else { pieces.len() }];
+    Some(canvas.pieces(row.x + 1, row.y, row.right(), pieces))
 }
 
 /// A one-line prompt in place of the cursor line.
@@ -206,8 +221,15 @@ fn prompt(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> Option<Posit
     let look = scene.look;
     canvas.clear(row, Token::Raised);
     let (y, end) = (row.y, row.right().saturating_sub(1));
-    let x = canvas.put(row.x + 1, y, end, label, look.bold(Token::Accent));
-    Some(input(canvas, x + 1, y, end, text, &remark, scene))
+    let x = canvas.put(row.x + 1, y, end, label, look.bold(Token::Accent)) + 1;
+    let Some(said) = scene.said() else {
+        return Some(input(canvas, x, y, end, text, &remark, scene));
+    };
+    // An answer stands where the question was asked, and what was typed gives way to it.
+    let least = end.saturating_sub(columns(said) + 3).max(x + 12).min(end);
+    let at = input(canvas, x, y, least, text, "", scene);
+    canvas.put(at.x + 3, y, end, said, look.bold(Token::Warn));
+    Some(at)
 }
 
 /// A text being typed, its end always in sight, and a remark after it where there is room.

@@ -1,15 +1,16 @@
 //! The header: who and what on row 0, then slots whose numbers stand at the same place in every state, then *why*.
 
 use super::{
-    eta::Eta,
-    numbers::{age, clock, count, delta, duration, eta, exact, lag, percent, rough, slope, whole},
+    end, memo,
+    numbers::{age, clock, count, delta, duration, exact, lag, percent, rough, slope, whole},
     scene::Scene,
-    sentences::{Allowed, Binder, StateWord, allowed, blind_since, clauses, state_word, why},
+    sentences::{Allowed, Binder, StateWord, allowed, clauses, state_word, why},
 };
 use crate::{
     domain::{
         calendar::Granularity,
         state::{Backfill, ChunkState},
+        text::one_line,
     },
     tui::{
         model::{LeaseView, SignalView},
@@ -63,7 +64,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
                 vec![p("NEEDS YOU", scene.look.ink(Token::Muted))],
                 needs_you(scene, slot.room()),
             ),
-            5 => eta_slot(scene, backfill, allowed, slot),
+            5 => end::slot(scene, backfill, allowed, slot.wide),
             6 => endpoints(scene, slot.room()),
             _ => cliff(scene, backfill),
         };
@@ -96,7 +97,7 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     );
     let spec = &backfill.spec;
     let local = scene.now.with_timezone(&scene.zone);
-    let mut right = owner(scene, end >= 200);
+    let mut right = owner(scene, end >= 120, end >= 200);
     let date = if end >= 200 {
         local.format("%a %Y-%m-%d ").to_string()
     } else {
@@ -129,7 +130,16 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     let target = format!("   {}", spec.target);
     let items = [vec![p(range.clone(), muted)], vec![p(target, muted)]];
     let room = right_x.saturating_sub(x + 4);
-    if columns(&range) <= room {
+    if let Some(error) = &scene.feed.state.config_error {
+        // It takes the place of the range: what was asked for in the file is not what is in force.
+        let says = match room {
+            60.. => format!("the old one holds: {}", one_line(error, 300)),
+            _ => "the old one holds".to_owned(),
+        };
+        if room >= 17 {
+            canvas.put(x + 2, y, right_x - 2, &says, look.ink(Token::Warn));
+        }
+    } else if columns(&range) <= room {
         canvas.items(x + 2, y, right_x - 2, 0, &items[..if end >= 200 { 2 } else { 1 }]);
     } else if columns(&n) <= room {
         canvas.put(x + 2, y, right_x, &n, faint.patch(muted));
@@ -146,10 +156,16 @@ pub(super) const fn unit(granularity: Granularity) -> &'static str {
     granularity.word()
 }
 
-/// Who supervises, with READ-ONLY left of it.
-fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
+/// Who supervises; left of it that nothing may be changed from here, and that the file on disk is not in force.
+/// `roomy`: there are 120 columns and more; `wide`: 200.
+fn owner<'a>(scene: &Scene<'a>, roomy: bool, wide: bool) -> Vec<Piece<'a>> {
     let look = scene.look;
     let mut pieces = Vec::new();
+    let refused = scene.feed.state.config_error.is_some();
+    if refused {
+        pieces.push(p("CONFIG REFUSED", look.bold(Token::Warn)));
+        pieces.push(p("   ", look.ink(Token::Muted)));
+    }
     if let Some(origin) = scene.app.read_only {
         pieces.push(p("READ-ONLY", look.bold(Token::Warn)));
         pieces.push(p(
@@ -169,9 +185,12 @@ fn owner<'a>(scene: &Scene<'a>, wide: bool) -> Vec<Piece<'a>> {
             age: renewed,
         } => {
             // A long host name must not push the order's own name away.
-            let holder = fit(holder, 28, look.glyphs.cut_off);
+            let tight = refused && !roomy;
+            let holder = fit(holder, if tight { 12 } else { 28 }, look.glyphs.cut_off);
             pieces.push(p(holder, look.ink(Token::Text)));
-            let more = if wide {
+            let more = if tight {
+                String::new()
+            } else if wide {
                 format!(" holds the lease {}, epoch {epoch}", age(delta(*renewed)))
             } else {
                 " holds the lease".to_owned()
@@ -337,24 +356,23 @@ fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
     (vec![p("DONE", look.ink(Token::Muted))], value)
 }
 
-/// Failed as a chip, the others as ink; words get shorter before anything is lost, and the failed never go.
+/// What waits for a person, and nothing that will be tried again by itself. Failed as a chip, the others as ink; words
+/// get shorter before anything is lost, and the failed never go.
 pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
     use ChunkState as S;
     let look = scene.look;
+    let failed = scene.n(S::Failed) - scene.backfill.map_or(0, |b| memo::retrying(scene, b));
     let words = [(" quarantined", " uncertain"), (" quar", " unc"), ("q", "u")];
     let mut pieces = Vec::new();
     for (quarantined, uncertain) in words {
         pieces.clear();
-        if scene.n(S::Failed) > 0 {
-            pieces.push(p(
-                format!(" {} failed ", count(scene.n(S::Failed))),
-                look.chip(Tone::Bad),
-            ));
+        if failed > 0 {
+            pieces.push(p(format!(" {} failed ", count(failed)), look.chip(Tone::Bad)));
         }
         for (state, word) in [(S::Quarantined, quarantined), (S::Uncertain, uncertain)] {
             if scene.n(state) > 0 {
                 if !pieces.is_empty() {
-                    let close = word.len() == 1 || pieces.len() == 1 && scene.n(S::Failed) > 0;
+                    let close = word.len() == 1 || pieces.len() == 1 && failed > 0;
                     let gap = if close { " " } else { "  " };
                     pieces.push(p(gap, look.ink(Token::Text)));
                 }
@@ -372,49 +390,6 @@ pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
         pieces.push(p("none", look.ink(Token::Muted)));
     }
     pieces
-}
-
-fn eta_slot<'a>(scene: &Scene<'_>, backfill: &Backfill, allowed: Allowed, slot: Slot) -> Filled<'a> {
-    let look = scene.look;
-    let (muted, bright) = (look.ink(Token::Muted), look.bold(Token::Bright));
-    let label = |text: &'static str| vec![p(text, muted)];
-    if backfill.state().is_final() || scene.backfill.is_none() {
-        return (label("ETA"), vec![p("none", muted)]);
-    }
-    if blind_since(scene.feed, backfill).is_some() {
-        let says = if slot.wide {
-            "unknown while blind"
-        } else {
-            "unknown"
-        };
-        return (label("ETA"), vec![p(says, muted)]);
-    }
-    let estimate = Eta::of(backfill);
-    let stopped = allowed.value == 0 || scene.feed.lease == LeaseView::Nobody;
-    match (estimate, stopped) {
-        (None, _) => (
-            label("ETA"),
-            vec![p(if slot.wide { "after 8 are done" } else { "later" }, muted)],
-        ),
-        (Some(e), true) => {
-            let work = duration(e.at(backfill.spec.max_limit));
-            let says = if slot.wide { " of work left" } else { " left" };
-            (
-                label(if slot.wide { "ETA clock stopped" } else { "STOPPED" }),
-                vec![p(work, bright), p(says, muted)],
-            )
-        }
-        (Some(e), false) => {
-            let (p50, p90) = e.end(allowed.value, scene.now);
-            let mut value = vec![p(eta(p50, scene.now, scene.zone), bright)];
-            if slot.wide {
-                let p90 = eta(p90, scene.now, scene.zone);
-                value.push(p(" .. ", muted));
-                value.push(p(p90, muted));
-            }
-            (label(if slot.wide { "ETA p50 .. p90" } else { "ETA" }), value)
-        }
-    }
 }
 
 fn endpoints<'a>(scene: &Scene<'_>, room: u16) -> Filled<'a> {
@@ -560,16 +535,14 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
             style,
         );
     }
-    let mut owner = owner(scene, false);
-    owner.truncate(if scene.feed.lease == LeaseView::Nobody {
-        3
-    } else {
-        0
-    });
-    if scene.app.read_only.is_some() && owner.is_empty() {
-        owner.push(p("READ-ONLY", look.bold(Token::Warn)));
-    }
-    canvas.items(x + 2, y, right.saturating_sub(2), 0, &[owner]);
+    let alarm = |says: &'static str, holds: bool| holds.then(|| vec![p(says, look.bold(Token::Warn))]);
+    let alarms = [
+        alarm("nobody supervises", scene.feed.lease == LeaseView::Nobody),
+        alarm("READ-ONLY", scene.app.read_only.is_some()),
+        alarm("CONFIG REFUSED", scene.feed.state.config_error.is_some()),
+    ];
+    let alarms: Vec<_> = alarms.into_iter().flatten().collect();
+    canvas.items(x + 1, y, right.saturating_sub(1), 1, &alarms);
     let word = state_word(scene.feed, backfill, scene.now);
     let allowed = allowed(backfill, scene.now);
     let room = if area.width >= 60 {

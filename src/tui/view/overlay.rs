@@ -3,17 +3,21 @@
 use super::{
     chunk_words::{date, reason},
     dialog::{LABEL, Row, Sheet, VALUE, class, place, widest},
-    eta::Eta,
+    end,
     footer::input,
-    numbers::{duration, eta, of},
+    numbers::{delta, duration, of},
     scene::Scene,
     sentences::{allowed, why},
 };
-use crate::tui::{
-    theme::Token,
-    widgets::{
-        canvas::{Canvas, p},
-        fit::{columns, wrap},
+use crate::{
+    plan::eta::Eta,
+    tui::{
+        theme::Token,
+        update::{Limit, limit_of, read_limit},
+        widgets::{
+            canvas::{Canvas, p},
+            fit::{columns, wrap},
+        },
     },
 };
 use ratatui::layout::{Position, Rect};
@@ -64,37 +68,25 @@ pub(super) fn throttle(
     }
     body.push(Row::blank());
     let slider_row = body.len() as u16;
-    let wanted = typed.trim().parse::<u32>().ok().map(|n| n.min(max));
-    body.push(Row::new(label("new cap"), Vec::new()));
+    let wanted = limit_of(typed).map(|n| n.min(max));
+    body.push(Row::new(label("new limit"), Vec::new()));
     body.push(Row::more(slider(scene, wanted, now.value, max)));
+    body.extend(grammar(scene, max));
     body.push(Row::blank());
-    let estimate = Eta::of(backfill);
-    let mut end = |name: &'static str, limit: u32| {
-        let says = match (estimate, limit) {
-            (None, _) => vec![p("no estimate before 8 are done", muted)],
-            (Some(e), 0) => vec![
-                p("clock stopped, ", muted),
-                p(duration(e.at(max)), bright),
-                p(" of work left", muted),
-            ],
-            (Some(e), limit) => {
-                let (p50, p90) = e.end(limit, scene.now);
-                vec![
-                    p(eta(p50, scene.now, scene.zone), bright),
-                    p(format!(" .. {}", eta(p90, scene.now, scene.zone)), muted),
-                    p(format!("  at limit {limit}"), muted),
-                ]
-            }
-        };
-        body.push(Row::new(p(name, muted), says));
+    let estimate = scene.estimate();
+    let mut row = |name: &'static str, limit: u32, eta: Option<Eta>| {
+        body.push(Row::new(p(name, muted), end::under(scene, limit, eta)));
     };
-    end("ends now", now.value);
-    if let Some(wanted) = wanted {
-        end("ends then", wanted.min(if now.value == 0 { wanted } else { max }));
+    row("ends now", now.value, estimate.map(|e| e.eta));
+    if let Some(wanted) = wanted.filter(|n| *n > 0) {
+        let asked = estimate
+            .and_then(|e| e.what_if)
+            .filter(|(limit, _)| *limit == wanted);
+        row("ends then", wanted, asked.map(|(_, eta)| eta));
     }
     body.push(Row::blank());
     for line in wrap(
-        &effect(wanted, running, now.value),
+        &effect(typed, max, running, now.value),
         width.saturating_sub(VALUE + 3),
     ) {
         body.push(Row::more(vec![p(line, muted)]));
@@ -114,7 +106,7 @@ pub(super) fn throttle(
         bar: class(1),
         width: 78,
     };
-    let (at, _) = sheet.draw(canvas, area);
+    let (at, _) = sheet.draw(canvas, area, scene);
     let y = at.y + 3 + slider_row;
     if y >= at.bottom() {
         return None;
@@ -125,7 +117,11 @@ pub(super) fn throttle(
         y,
         at.right() - 2,
         typed,
-        "a number; empty takes the cap away",
+        if typed.is_empty() {
+            "enter on nothing leaves it as it is"
+        } else {
+            ""
+        },
         scene,
     ))
 }
@@ -151,15 +147,50 @@ fn slider<'a>(
     ]
 }
 
-fn effect(wanted: Option<u32>, running: u32, now: u32) -> String {
-    match wanted {
-        None => "The controller decides alone, up to max_limit.".to_owned(),
-        Some(0) => "A cap of 0 is a pause: use pause.".to_owned(),
-        Some(n) if n < running => {
+/// What can be typed, each with what it means.
+fn grammar<'a>(scene: &Scene<'_>, max: u32) -> Vec<Row<'a>> {
+    let look = scene.look;
+    let n = max.clamp(1, 6);
+    let lines = [
+        (n.to_string(), "cap: never more than this, until it is taken away"),
+        (
+            format!("{n} for 30m"),
+            "force: for so long, even if lag allows less",
+        ),
+        ("auto".to_owned(), "neither cap nor force: the controller alone"),
+    ];
+    let row = |(i, (says, means)): (usize, (String, &'static str))| {
+        let pieces = vec![
+            p(format!("{says:<11}"), look.bold(Token::Accent)),
+            p(means, look.ink(Token::Muted)),
+        ];
+        match i {
+            0 => Row::new(p("type", look.ink(Token::Muted)), pieces),
+            _ => Row::more(pieces),
+        }
+    };
+    lines.into_iter().enumerate().map(row).collect()
+}
+
+/// What the line does, before anything is sent.
+fn effect(typed: &str, max: u32, running: u32, now: u32) -> String {
+    match read_limit(typed) {
+        None if typed.trim().is_empty() => "Nothing changes.".to_owned(),
+        None => "This is none of the three: nothing changes.".to_owned(),
+        Some(Limit::Cap(0) | Limit::Force(0, _)) => "A limit of 0 is a pause: esc, then p.".to_owned(),
+        Some(Limit::Cap(n) | Limit::Force(n, _)) if n > max => {
+            format!("max_limit is {max}: nothing changes.")
+        }
+        Some(Limit::Auto) => format!("The controller decides alone, up to max_limit {max}."),
+        Some(Limit::Force(n, span)) => format!(
+            "Holds the limit at {n} for {}; never while a signal is past hard or blind.",
+            duration(delta(span))
+        ),
+        Some(Limit::Cap(n)) if n < running => {
             format!("No start until running weight is below {n}; what runs goes on: {running} of {n}.")
         }
-        Some(n) if n < now => format!("Lowers the limit {now} to {n} at once."),
-        Some(n) => format!("Allows up to {n}; lag may hold it lower."),
+        Some(Limit::Cap(n)) if n < now => format!("Lowers the limit {now} to {n} at once."),
+        Some(Limit::Cap(n)) => format!("Allows up to {n}; lag may hold it lower."),
     }
 }
 
@@ -210,7 +241,7 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         bar: Token::Info,
         width,
     };
-    sheet.draw(canvas, area);
+    sheet.draw(canvas, area, scene);
 }
 
 fn rows<'a>(
@@ -294,7 +325,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, first
         last: vec![Row::more(last)],
         bar: Token::Info,
     };
-    sheet.draw(canvas, area);
+    sheet.draw(canvas, area, scene);
 }
 
 /// The command line: what is typed, and the actions that match, chosen one marked.
@@ -372,7 +403,7 @@ pub(super) fn palette(
         }],
         bar: Token::Accent,
     };
-    let (at, last_y) = sheet.draw(canvas, area);
+    let (at, last_y) = sheet.draw(canvas, area, scene);
     let top = if at.height < area.height {
         at.y + 3
     } else {

@@ -1,8 +1,8 @@
 //! The next starts in order, with lane and what they wait for.
 
 use super::{
-    eta::Eta,
-    numbers::{count, duration, until},
+    memo,
+    numbers::{count, until},
     scene::Scene,
     sentences::{Binder, allowed},
 };
@@ -18,6 +18,7 @@ use crate::{
     },
 };
 use ratatui::layout::Rect;
+use std::collections::HashSet;
 
 /// The next pending chunks: human re-runs first, then the order's own; at most `max`.
 fn next(backfill: &Backfill, max: usize) -> Vec<&Chunk> {
@@ -50,7 +51,8 @@ fn next(backfill: &Backfill, max: usize) -> Vec<&Chunk> {
         }
         Order::Custom(first) => {
             let listed = first.iter().filter_map(|id: &ChunkId| backfill.chunk(*id));
-            let more = backfill.chunks.iter().filter(|c| !first.contains(&c.id));
+            let named: HashSet<ChunkId> = first.iter().copied().collect();
+            let more = backfill.chunks.iter().filter(|c| !named.contains(&c.id));
             listed
                 .chain(more)
                 .filter(pending)
@@ -82,15 +84,22 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     let faint = look.ink(Token::Faint);
     let rows = usize::from(area.height.saturating_sub(3));
     let waiting = u64::from(backfill.count(ChunkState::Pending) + backfill.count(ChunkState::Held));
-    let retries = retries(backfill);
-    let chunks = next(backfill, rows.saturating_sub(retries.len().min(2)).max(1));
+    let positions = |chunks: Vec<&Chunk>| chunks.iter().filter_map(|c| backfill.position(c.id)).collect();
+    let retries = memo::retries(scene, backfill, || positions(retries(backfill)));
+    let most = rows.saturating_sub(retries.len().min(2)).max(1);
+    let chunks = memo::next(scene, backfill, most, || positions(next(backfill, most)));
     let order = match &backfill.spec.order {
         Order::OldestFirst => "oldest first",
         Order::NewestFirst => "newest first",
         Order::Custom(_) => "custom order",
     };
     let after = canvas.put(x, area.y, end, "PLAN", look.bold(Token::Muted));
-    let shown: Vec<&Chunk> = chunks.into_iter().chain(retries).take(rows).collect();
+    let shown: Vec<&Chunk> = chunks
+        .iter()
+        .chain(retries.iter())
+        .filter_map(|at| backfill.chunks.get(*at))
+        .take(rows)
+        .collect();
     if shown.is_empty() {
         canvas.put(after + 2, area.y, end, "nothing waits", faint);
         return;
@@ -140,7 +149,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         canvas.put(why_x, y, end, &why, ink);
         before = why;
     }
-    last_row(canvas, area, scene, backfill, shown.len() as u64, waiting);
+    last_row(canvas, area, scene, shown.len() as u64, waiting);
 }
 
 fn profile_and_weight(
@@ -204,14 +213,7 @@ fn waits_for(scene: &Scene<'_>, backfill: &Backfill) -> String {
     }
 }
 
-fn last_row(
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-    scene: &Scene<'_>,
-    backfill: &Backfill,
-    shown: u64,
-    waiting: u64,
-) {
+fn last_row(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, shown: u64, waiting: u64) {
     let y = area.y + 2 + shown as u16;
     if y >= area.bottom() {
         return;
@@ -221,13 +223,8 @@ fn last_row(
         format!("then {} more", count(waiting.saturating_sub(shown))),
         look.ink(Token::Muted),
     )];
-    if let Some(eta) = Eta::of(backfill) {
-        let (full, now) = (backfill.spec.max_limit, allowed(backfill, scene.now).value);
-        let mut text = format!("   {} of work at limit {full}", duration(eta.at(full)));
-        if now > 0 && now != full {
-            text.push_str(&format!(", {} at {now}", duration(eta.at(now))));
-        }
-        pieces.push(p(text, look.ink(Token::Text)));
+    if let Some(says) = scene.estimate().and_then(super::end::work) {
+        pieces.push(p(format!("   {says}"), look.ink(Token::Text)));
     }
     canvas.pieces(area.x + 3, y, area.right(), &pieces);
 }

@@ -7,8 +7,10 @@ use crate::{
         state::{Backfill, ChunkState},
     },
     tui::{
+        estimate::Estimate,
         model::{App, Feed, Layer, SignalView},
         theme::{Look, Token},
+        update::TOAST,
     },
 };
 use chrono_tz::Tz;
@@ -75,6 +77,20 @@ impl<'a> Scene<'a> {
     /// How many chunks of a state the shown backfill has.
     pub fn n(&self, state: ChunkState) -> u64 {
         self.backfill.map_or(0, |b| u64::from(b.count(state)))
+    }
+
+    /// The estimate, if it is about the shown backfill.
+    pub fn estimate(&self) -> Option<&'a Estimate> {
+        let estimate = self.feed.estimate.as_ref()?;
+        self.backfill
+            .is_some_and(|b| b.id == estimate.backfill)
+            .then_some(estimate)
+    }
+
+    /// What was said last, while it stands.
+    pub fn said(&self) -> Option<&'a str> {
+        let (text, at) = self.app.toast.as_ref()?;
+        (self.now - *at < TOAST).then_some(text.as_str())
     }
 
     /// The layer that has the keys.

@@ -2,7 +2,10 @@
 
 use super::{calendar::last_day, numbers::count, scene::Scene};
 use crate::{
-    domain::{ids::ChunkId, state::ChunkState},
+    domain::{
+        ids::ChunkId,
+        state::{Backfill, Chunk, ChunkState},
+    },
     tui::{
         theme::Token,
         widgets::canvas::{Canvas, p},
@@ -40,30 +43,50 @@ impl Selected {
             counts: [0; 12],
             vanished: 0,
         };
+        let mut ends = None;
         for position in range.clone().into_iter().flatten() {
-            this.add(scene, position);
+            this.add(backfill, position, &mut ends);
         }
         for id in &app.marks {
             let position = id.parse::<ChunkId>().ok().and_then(|id| backfill.position(id));
             match position {
                 None => this.vanished += 1,
                 Some(position) if range.as_ref().is_some_and(|r| r.contains(&position)) => {}
-                Some(position) => this.add(scene, position),
+                Some(position) => this.add(backfill, position, &mut ends),
             }
+        }
+        if let Some((first, last)) = ends {
+            this.first = Some(first.id.date);
+            this.last = Some(last_day(backfill, last));
         }
         Some(this)
     }
 
-    fn add(&mut self, scene: &Scene<'_>, position: usize) {
-        let Some(backfill) = scene.backfill else { return };
+    fn add<'a>(
+        &mut self,
+        backfill: &'a Backfill,
+        position: usize,
+        ends: &mut Option<(&'a Chunk, &'a Chunk)>,
+    ) {
         let Some(chunk) = backfill.chunks.get(position) else {
             return;
         };
         self.total += 1;
         self.counts[chunk.state as usize] += 1;
-        let (from, to) = (chunk.id.date, last_day(backfill, chunk));
-        self.first = Some(self.first.map_or(from, |d| d.min(from)));
-        self.last = Some(self.last.map_or(to, |d| d.max(to)));
+        let (first, last) = ends.unwrap_or((chunk, chunk));
+        // Only the two ends are turned into civil dates of their zone: that costs more than all the rest.
+        *ends = Some((
+            if chunk.id.date < first.id.date {
+                chunk
+            } else {
+                first
+            },
+            if chunk.interval.end > last.interval.end {
+                chunk
+            } else {
+                last
+            },
+        ));
     }
 }
 
