@@ -42,7 +42,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsString,
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::{ExitCode, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -447,6 +448,15 @@ impl Inner {
 
 async fn reap(mut shim: Child) {
     let _ = shim.wait().await;
+}
+
+/// How many attempts below a state directory have a shim that lives.
+pub fn alive(state: &Path) -> usize {
+    let held = |attempt: &AttemptId| {
+        let claim = File::open(Place::new(state, attempt).claim());
+        claim.and_then(verdict::lock).is_ok_and(|free| free.is_none())
+    };
+    attempts_in(state).iter().filter(|a| held(a)).count()
 }
 
 /// Removes the folders of attempts that the journal has settled and that no shim holds, so that a long backfill does
