@@ -16,7 +16,12 @@ use backfill::{
     journal::{Journal, Options, SNAPSHOT_EVERY, SamplePoint},
 };
 use chrono::{NaiveDate, TimeDelta, Utc};
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 /// How many chunks.
 pub const CHUNKS: usize = 36_500;
@@ -54,7 +59,7 @@ impl Century {
         self.dir.path().join("config.toml")
     }
 
-    pub fn journal(&self) -> Journal {
+    fn journal(&self) -> Journal {
         Journal::open(&self.dir.path().join("state/journal.db"), Options::default()).unwrap()
     }
 
@@ -84,8 +89,23 @@ impl Century {
         }
     }
 
+    /// Goes on with the backfill as its supervisor would, one chunk after the other, until it is told that it is over,
+    /// or by itself after some hundred.
+    pub fn work(&self, every: Duration, over: &AtomicBool) {
+        let mut journal = self.journal();
+        for chunk in (DONE..CHUNKS).take(400) {
+            if over.load(Ordering::SeqCst) {
+                return;
+            }
+            for event in self.life(chunk) {
+                journal.append(None, None, &[event]).unwrap();
+            }
+            thread::sleep(every);
+        }
+    }
+
     /// All that happens to a chunk that goes well.
-    pub fn life(&self, n: usize) -> [NewEvent; 3] {
+    fn life(&self, n: usize) -> [NewEvent; 3] {
         let attempt = AttemptId {
             backfill: self.id.clone(),
             chunk: self.chunks[n],
