@@ -144,13 +144,7 @@ pub fn main(args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
 /// # Errors
 /// See [`JobError`]; the partition is then what it was before.
 pub fn run(args: &JobArgs, progress: &mut impl Write) -> Result<(), JobError> {
-    let label = format!(
-        "{}.{}.{}",
-        args.attempt.backfill,
-        args.attempt.chunk,
-        std::process::id()
-    );
-    let _inside = Presence::enter(&args.running, &label).map_err(|source| JobError::Io {
+    let _inside = Presence::enter(&args.running, &label(&args.attempt)).map_err(|source| JobError::Io {
         path: args.running.clone(),
         source,
     })?;
@@ -175,6 +169,17 @@ pub fn run(args: &JobArgs, progress: &mut impl Write) -> Result<(), JobError> {
         &format!("published {}, {} rows", published.display(), totals.len()),
     );
     Ok(())
+}
+
+/// Under which this process counts as running: its number is the last part.
+fn label(attempt: &AttemptId) -> String {
+    format!("{}.{}.{}", attempt.backfill, attempt.chunk, std::process::id())
+}
+
+/// The process behind the label of an attempt that runs.
+pub fn process_of(label: &str) -> Option<rustix::process::Pid> {
+    let number = label.rsplit('.').next()?;
+    rustix::process::Pid::from_raw(number.parse().ok().filter(|n| *n > 0)?)
 }
 
 /// A closed pipe is no reason to stop working.

@@ -2,6 +2,7 @@
 //! lives. The lock goes with the process, so that a killed one stops counting at once, whatever it left behind.
 
 use std::{
+    ffi::OsString,
     fs::{self, File, TryLockError},
     io,
     os::unix::fs::MetadataExt,
@@ -55,27 +56,35 @@ fn is_at(file: &File, path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|own| own.ino() == there.ino()))
 }
 
-/// How many processes are inside. Files of dead ones are removed. Meant for one caller at a time: two may each
-/// count a dead file that the other is just removing.
+/// How many processes are inside. See [`inside`].
 ///
 /// # Errors
 /// The folder cannot be read; that it is not there yet is 0.
 pub fn count(running: &Path) -> io::Result<u32> {
+    Ok(u32::try_from(inside(running)?.len()).unwrap_or(u32::MAX))
+}
+
+/// The labels of the processes that are inside. Files of dead ones are removed. Meant for one caller at a time: two
+/// may each name a dead file that the other is just removing.
+///
+/// # Errors
+/// The folder cannot be read; one that is not there yet is empty.
+pub fn inside(running: &Path) -> io::Result<Vec<OsString>> {
+    let mut inside = Vec::new();
     let entries = match fs::read_dir(running) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(inside),
         Err(e) => return Err(e),
     };
-    let mut inside = 0;
     for entry in entries {
-        let path = entry?.path();
+        let (path, label) = entry.map(|e| (e.path(), e.file_name()))?;
         // Gone between listing and opening: it has ended.
         let Ok(file) = File::open(&path) else { continue };
         match file.try_lock() {
             // Only who holds the lock of the file that stands there may remove it, so a new one is never hit.
             Ok(()) if is_at(&file, &path) => drop(fs::remove_file(&path)),
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => inside += 1,
+            Err(TryLockError::WouldBlock) => inside.push(label),
             Err(TryLockError::Error(e)) => return Err(e),
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     domain::ids::Name,
     journal::{Journal, Options},
 };
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Runs the command.
 ///
@@ -44,18 +44,10 @@ pub fn run(global: &Global, demo: args::Demo) -> Done {
     } else {
         crate::tui::demo(global, &config, BACKFILL)
     };
-    wait_for_work(world.workspace());
+    world.workspace().end_attempts()?;
     let workspace = runtime.block_on(world.close());
     leave(workspace, args.dir.is_some())?;
     ended
-}
-
-/// Attempts that were running when the screen was left end by themselves within seconds.
-fn wait_for_work(workspace: &Workspace) {
-    let began = Instant::now();
-    while workspace.attempts_running().is_ok_and(|n| n > 0) && began.elapsed() < Duration::from_secs(12) {
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// A temporary workspace is removed, a named one is kept.

@@ -1,14 +1,17 @@
 //! The folder that holds a whole demo: raw events, partitions, configuration and journal. Nothing outside it is
 //! touched.
 
-use super::{BACKFILL, Faults, JOB, presence, raw};
+use super::{BACKFILL, Faults, JOB, job, presence, raw};
+use crate::executor::local;
 use chrono::NaiveDate;
+use rustix::process::{Signal, kill_process};
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
     io,
     net::SocketAddr,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// The file by which a demo's folder is known again, locked while the demo lives.
@@ -17,6 +20,8 @@ const MARKER: &str = ".backfill-demo";
 const OWN: [&str; 5] = ["raw", "warehouse", "running", "state", "config.toml"];
 /// How many names are tried for a temporary folder.
 const NAMES: u32 = 1000;
+/// How long attempts and their shims get to end once they are told to.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// What the demo's world is made from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,6 +54,9 @@ pub enum WorkspaceError {
     /// Another demo lives in it.
     #[error("--dir {0}: another demo runs in this folder; leave it first, or name another folder")]
     Busy(PathBuf),
+    /// Something in the folder does not end.
+    #[error("{0}: attempts of the demo do not end, so the folder stays")]
+    StillRuns(PathBuf),
     /// A path that cannot stand in a configuration file.
     #[error("{0}: the path is not UTF-8 and cannot be written into config.toml")]
     NotText(PathBuf),
@@ -174,14 +182,29 @@ impl Workspace {
         self.root.join("state")
     }
 
-    /// How many attempts of the demo's work run right now. Runs outlive their supervisor, so whoever ends a demo
-    /// waits for 0 before [`Workspace::remove`].
+    /// Ends the attempts that run, and waits for their shims, which write down how they ended. Runs outlive their
+    /// supervisor, so this comes after the supervisor's end and before [`Workspace::remove`]. Where somebody goes on
+    /// with the journal later, these attempts were killed and are tried again.
     ///
     /// # Errors
-    /// The folder cannot be read.
-    pub fn attempts_running(&self) -> Result<u32, WorkspaceError> {
-        let running = self.running();
-        presence::count(&running).map_err(at(&running))
+    /// The folder cannot be read, or something does not end in time.
+    pub fn end_attempts(&self) -> Result<(), WorkspaceError> {
+        let (running, until) = (self.running(), Instant::now() + ENDING);
+        loop {
+            let inside = presence::inside(&running).map_err(at(&running))?;
+            let shims = local::alive(&self.state());
+            if inside.is_empty() && shims == 0 {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                return Err(WorkspaceError::StillRuns(self.root.clone()));
+            }
+            // Who is gone already needs no signal. A shim that has not started its command yet will soon be here.
+            for process in inside.iter().filter_map(|label| job::process_of(label.to_str()?)) {
+                let _ = kill_process(process, Signal::TERM);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Removes all that the demo made, and the folder itself if that leaves it empty.

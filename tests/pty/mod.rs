@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod demo;
+
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::{
     fs::OFlags,
@@ -14,6 +16,7 @@ use std::{
     io::{Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::PathBuf,
+    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -44,6 +47,9 @@ pub struct Session {
     slave: Option<File>,
     child: Box<dyn Child + Send + Sync>,
     before: Modes,
+    /// What `stty -a` said before, but for the size, which is the test's.
+    stty: String,
+    size: (u16, u16),
 }
 
 /// Terminal modes, comparable.
@@ -56,6 +62,17 @@ fn modes(tty: &File) -> Modes {
         "{:?} {:?} {:?} {:?} {:?}",
         t.input_modes, t.output_modes, t.control_modes, t.local_modes, t.special_codes
     ))
+}
+
+/// What `stty -a` says of a terminal.
+fn stty(tty: &File) -> String {
+    let out = Command::new("stty")
+        .arg("-a")
+        .stdin(tty.try_clone().unwrap())
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "stty refuses this terminal");
+    String::from_utf8(out.stdout).unwrap()
 }
 
 /// The program under test with its hidden subcommand.
@@ -88,12 +105,22 @@ impl Session {
             .custom_flags(no_tty)
             .open(&tty)
             .unwrap();
-        let before = modes(&slave);
+        let (before, stty) = (modes(&slave), stty(&slave));
         let mut command = CommandBuilder::new(words[0]);
         command.args(&words[1..]);
         command.env("TERM", "xterm-256color");
         command.env("PS1", "ready> ");
         command.env("RUST_BACKTRACE", "0");
+        // Whatever the machine's own language, glyphs and colours are.
+        command.env("LC_ALL", "C.UTF-8");
+        for ours in [
+            "NO_COLOR",
+            "BACKFILL_CONFIG",
+            "BACKFILL_ACTOR",
+            "BACKFILL_READ_ONLY",
+        ] {
+            command.env_remove(ours);
+        }
         command.cwd(env!("CARGO_MANIFEST_DIR"));
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
@@ -136,6 +163,8 @@ impl Session {
             slave: Some(slave),
             child,
             before,
+            stty,
+            size: (cols, rows),
         }
     }
 
@@ -170,10 +199,26 @@ impl Session {
             .screen_mut()
             .set_size(positive(rows), positive(cols));
         self.master.as_ref().unwrap().resize(size).unwrap();
+        let (old_cols, old_rows) = std::mem::replace(&mut self.size, (cols, rows));
+        self.stty = self
+            .stty
+            .replace(
+                &format!("rows {old_rows}; columns {old_cols};"),
+                &format!("rows {rows}; columns {cols};"),
+            )
+            .replace(
+                &format!("{old_rows} rows; {old_cols} columns;"),
+                &format!("{rows} rows; {cols} columns;"),
+            );
     }
 
     pub fn text(&self) -> String {
         self.seen.lock().unwrap().parser.screen().contents()
+    }
+
+    /// Something that is read off the screen.
+    pub fn look<T>(&self, at: impl Fn(&vt100::Screen) -> T) -> T {
+        at(self.seen.lock().unwrap().parser.screen())
     }
 
     /// The screen below its first line, which holds the clock.
@@ -280,7 +325,9 @@ impl Session {
         self.wait_left();
         self.wait("a cursor", |screen| !screen.hide_cursor());
         self.wait("paste mode off", |screen| !screen.bracketed_paste());
-        assert_eq!(modes(self.slave.as_ref().unwrap()), self.before);
+        let slave = self.slave.as_ref().unwrap();
+        assert_eq!(modes(slave), self.before);
+        assert_eq!(stty(slave), self.stty);
         let seen = self.seen.lock().unwrap();
         assert_eq!(
             seen.parser.screen().mouse_protocol_mode(),

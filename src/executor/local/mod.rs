@@ -44,7 +44,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsString,
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -425,6 +426,15 @@ impl Inner {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+}
+
+/// How many attempts below a state directory have a shim that lives.
+pub fn alive(state: &Path) -> usize {
+    let held = |attempt: &AttemptId| {
+        let claim = File::open(Place::new(state, attempt).claim());
+        claim.and_then(verdict::lock).is_ok_and(|free| free.is_none())
+    };
+    attempts_in(state).iter().filter(|a| held(a)).count()
 }
 
 /// Removes the folders of attempts that the journal has settled and that no shim holds, so that a long backfill does

@@ -264,7 +264,12 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     let (arrow, token) = trend.arrow(scene);
     let mut pieces = vec![now, p(format!(" {arrow} "), look.ink(token))];
     let speed = format!("{} ", slope(trend.slope));
-    let goal = trend.goal();
+    // A time that is cut off is none: then shorter words, and at last the slope alone.
+    let room = slot.room().saturating_sub(width(&pieces));
+    let goal = [trend.goal(), trend.goal().replacen(" in ", " ", 1)]
+        .into_iter()
+        .find(|goal| columns(goal) <= room)
+        .unwrap_or_default();
     let ink = if trend.slope > 0.0 {
         look.ink(Token::Warn)
     } else {
