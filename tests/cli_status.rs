@@ -227,6 +227,14 @@ fn after_a_takeover_what_the_former_supervisor_saw_is_not_told_as_if_it_were_mea
         .tuning("blind_stop", "600ms")
         .open();
     let run = workspace.run("orders");
+    let first = workspace.wait("the order", || {
+        workspace.backfill("orders")?;
+        Some(workspace.status("orders").1)
+    });
+    assert!(
+        !first["why"].as_str().unwrap().contains("took over"),
+        "from nobody: {first}"
+    );
     workspace.wait("work", || (!workspace.started().is_empty()).then_some(()));
     endpoint.turn(Mode::Status(503));
     let blind = |workspace: &Workspace| {

@@ -4,7 +4,9 @@
 use super::context::Context;
 use crate::{
     domain::{
-        Time, human,
+        Time,
+        event::Rule,
+        human,
         ids::Name,
         state::{Backfill, ChunkState, State},
         text,
@@ -49,12 +51,7 @@ impl Seen {
             place: text::clean(&ctx.journal.path().display().to_string()),
             newcomer: None,
         };
-        let alive = seen.alive().map(|h| h.epoch);
-        seen.newcomer = state
-            .holder
-            .as_ref()
-            .filter(|h| Some(h.epoch) == alive && now - h.at < NEW)
-            .map(|h| (text::clean(&h.name), h.at, unmeasured(ctx, h.at)));
+        seen.newcomer = seen.alive().and_then(|alive| newcomer(ctx, state, alive, now));
         seen
     }
 
@@ -91,9 +88,26 @@ impl Seen {
     fn inherited(&self, state: &State, backfill: &Backfill, now: Time) -> Option<String> {
         let (name, at, unmeasured) = self.newcomer.as_ref()?;
         let signal = backfill.spec.signals.iter().find(|s| unmeasured.contains(*s))?;
-        let old = state.blind.get(signal).is_some_and(|b| b.since < *at) || backfill.limit.at < *at;
+        let old = state.blind.get(signal).is_some_and(|b| b.since < *at)
+            || backfill.limit.rule != Rule::Start && backfill.limit.at < *at;
         let age = human::age((now - *at).to_std().unwrap_or_default());
         old.then(|| format!("{name} took over {age} ago and has not measured {signal} yet"))
+    }
+}
+
+/// Whoever has just taken over. The lease is taken a moment before that is journaled; nothing was measured until then.
+fn newcomer(
+    ctx: &Context,
+    state: &State,
+    alive: &HolderView,
+    now: Time,
+) -> Option<(String, Time, BTreeSet<Name>)> {
+    let name = text::clean(&alive.holder);
+    match &state.holder {
+        Some(holder) if holder.epoch == alive.epoch => {
+            (now - holder.at < NEW).then(|| (name, holder.at, unmeasured(ctx, holder.at)))
+        }
+        _ => Some((name, now, ctx.config.signals.keys().cloned().collect())),
     }
 }
 
