@@ -49,6 +49,7 @@ struct Asker {
 
 impl Asker {
     async fn new(metrics: Arc<Metrics>) -> Self {
+        backfill::net::use_ring();
         Self {
             endpoint: endpoint::serve(metrics).await.unwrap(),
             client: Client::builder().no_proxy().build().unwrap(),

@@ -302,6 +302,7 @@ async fn an_open_demo_answers_at_the_endpoint_that_its_configuration_names_until
         .parse()
         .unwrap();
     let signal = &config["signals"]["orders-live"];
+    backfill::net::use_ring();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("{}/api/v1/query", signal["url"].as_str().unwrap());
     for query in ["query", "age_query"] {

@@ -74,6 +74,7 @@ impl Servers {
                 .build()
                 .unwrap();
             runtime.block_on(async {
+                backfill::net::use_ring();
                 let client = reqwest::Client::builder().no_proxy().build().unwrap();
                 client
                     .put(url)

@@ -213,12 +213,12 @@ fn a_second_run_of_the_same_backfill_exits_5_and_changes_nothing() {
     workspace.assert_once_only();
 }
 
-/// Writes under whose lease each job was started: the shim, its parent, has the epoch among its arguments.
-const MARK_EPOCH: &str = "epoch=$(tr '\\0' ' ' < /proc/$PPID/cmdline | cut -d' ' -f4)\n\
-                          printf 'epoch %s\\n' \"$epoch\" >> marks\nmark start\nsleep 0.02";
+/// Writes who sent each job: the parent of the shim, its parent.
+const MARK_SENDER: &str = "sender=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status)\n\
+                           printf 'sender %s\\n' \"$sender\" >> marks\nmark start\nsleep 0.02";
 
 fn stopped_holder(setup: Setup, stopped_for: std::time::Duration) {
-    let workspace = setup.job(MARK_EPOCH).open();
+    let workspace = setup.job(MARK_SENDER).open();
     let mut rng = seeded(20);
     let mut old = workspace.run("orders");
     workspace.wait("some progress", || (workspace.done("orders") >= 6).then_some(()));
@@ -226,6 +226,7 @@ fn stopped_holder(setup: Setup, stopped_for: std::time::Duration) {
     old.freeze(&workspace);
     std::thread::sleep(stopped_for);
     let mut new = workspace.run("orders");
+    let pids = [old.pid(), new.pid()];
     workspace.wait("the takeover", || (workspace.epochs() == [1, 2]).then_some(()));
     let taken = workspace.done("orders");
     workspace.wait("progress of the new holder", || {
@@ -239,16 +240,17 @@ fn stopped_holder(setup: Setup, stopped_for: std::time::Duration) {
         "the old one follows and ends by itself: {}",
         workspace.told()
     );
-    let epochs: Vec<String> = workspace
-        .marks()
-        .iter()
-        .filter_map(|l| l.strip_prefix("epoch ").map(str::to_owned))
-        .collect();
+    let place = |line: &String| {
+        let sender = line.strip_prefix("sender ")?;
+        pids.iter().position(|pid| pid.to_string() == sender)
+    };
+    let senders: Vec<usize> = workspace.marks().iter().filter_map(place).collect();
     assert!(
-        epochs.is_sorted(),
-        "the old holder sent something after the takeover: {epochs:?}"
+        senders.is_sorted(),
+        "the old holder sent something after the takeover: {senders:?}"
     );
-    assert!(epochs.contains(&"1".to_owned()) && epochs.contains(&"2".to_owned()));
+    assert_eq!(senders.len(), 60, "each job was sent by one of the two");
+    assert!(senders.contains(&0) && senders.contains(&1));
     assert_eq!(workspace.epochs(), [1, 2], "nobody else took the lease");
     workspace.assert_once_only();
 }

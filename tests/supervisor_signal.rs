@@ -90,6 +90,7 @@ fn request(method: reqwest::Method, url: String, body: String) -> Option<String>
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
+            backfill::net::use_ring();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let answer = client.request(method, url).body(body).send().await.ok()?;
             answer.error_for_status().ok()?.text().await.ok()

@@ -30,6 +30,7 @@ pub(super) struct ClientPlan {
 impl ClientPlan {
     pub(super) fn build(self) -> Result<Client, Trouble> {
         let local = |why: String| Trouble::new(Cause::Local, why);
+        super::use_ring();
         let mut builder = Client::builder()
             .user_agent(concat!("backfill/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())

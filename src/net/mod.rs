@@ -16,3 +16,10 @@ mod words;
 pub use error::{AdapterError, Cause};
 pub use http::{Endpoint, EndpointSettings, Surroundings};
 pub use message::{Answer, Request};
+
+/// Chooses the cryptography of every connection of this process. Each client of ours calls it; whoever builds a client
+/// of their own calls it before.
+pub fn use_ring() {
+    // Fails only where there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

@@ -16,6 +16,7 @@ use crate::{
         ids::{AttemptId, BackfillId},
         state::{Backfill, State},
     },
+    executor::SubmitAnswer,
     host::{BootInstant, boot_now},
     journal::{
         AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, Scope, StoreError, as_stored,
@@ -25,7 +26,11 @@ use crate::{
 use chrono::{SubsecRound, Utc};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
 /// When the loop ends by itself.
@@ -117,6 +122,9 @@ pub struct Desk {
 
 /// Most inputs taken into one batch.
 const BATCH: usize = 500;
+/// How long the news that a run began waits for other news, to share one wait for the disk with it: the end of a short
+/// chunk comes within this time. Nothing is decided by a beginning, and its executor knows of it.
+const COMPANY: Duration = Duration::from_millis(10);
 /// How long to wait before a journal that refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
@@ -213,14 +221,31 @@ impl Loop {
     /// Waits for news, at most one look's time, and takes what is there.
     fn wait(&mut self, runtime: &Handle) -> Vec<Input> {
         let tick = self.core.tuning.tick.min(FOLLOW_EVERY);
-        let first = runtime.block_on(async { tokio::time::timeout(tick, self.inbox.recv()).await });
-        let mut inputs: Vec<Input> = first.ok().flatten().into_iter().collect();
+        let mut inputs = Vec::new();
+        self.take_news(runtime, tick, &mut inputs);
+        let until = Instant::now() + COMPANY;
+        while !inputs.is_empty() && inputs.iter().all(only_began) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.take_news(runtime, left, &mut inputs) {
+                break;
+            }
+        }
+        inputs
+    }
+
+    /// Waits for one input and takes what else is there; `false` if none came.
+    fn take_news(&mut self, runtime: &Handle, at_most: Duration, inputs: &mut Vec<Input>) -> bool {
+        let first = runtime.block_on(async { tokio::time::timeout(at_most, self.inbox.recv()).await });
+        let Some(first) = first.ok().flatten() else {
+            return false;
+        };
+        inputs.push(first);
         while inputs.len() < BATCH
             && let Ok(input) = self.inbox.try_recv()
         {
             inputs.push(input);
         }
-        inputs
+        true
     }
 
     fn keep_lease(&mut self, boot: BootInstant) -> Result<(), Ended> {
@@ -528,6 +553,11 @@ impl Pass {
             told,
         }
     }
+}
+
+/// Whether this is the news that a run began, and nothing else.
+const fn only_began(input: &Input) -> bool {
+    matches!(input, Input::Submitted(_, SubmitAnswer::Accepted { .. }))
 }
 
 /// Whether the store may work again by itself.

@@ -144,6 +144,7 @@ mod tests {
             boot: boot.to_owned(),
             shim: 2,
             shim_start: 1,
+            before: 0,
         }
     }
 

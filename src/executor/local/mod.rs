@@ -11,6 +11,7 @@ mod ledger;
 mod log;
 mod order;
 mod place;
+mod pool;
 mod record;
 mod shim;
 pub mod template;
@@ -23,6 +24,7 @@ pub use shim::{Check, NotWanted, Wanted};
 use self::{
     order::{Answer, ShimOrder},
     place::{Place, attempts_in, private_file},
+    pool::{IdleShims, ShimProcess},
     record::{ChildRecord, Found},
     verdict::{Look, look},
 };
@@ -45,17 +47,10 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    process::{ExitCode, Stdio},
+    process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{Child, ChildStdin, ChildStdout, Command},
-};
-
-/// The longest answer of a shim that is read.
-const ANSWER_CAP: u64 = 64 << 10;
 
 /// The subcommands that must start fast: `__shim` and `__exec`. Called first thing in `main`; `None` when the
 /// arguments are for somebody else.
@@ -128,6 +123,7 @@ struct Inner {
     setup: LocalSetup,
     updates: Updates,
     watched: Mutex<HashSet<AttemptId>>,
+    idle: IdleShims,
 }
 
 impl LocalExecutor {
@@ -138,6 +134,7 @@ impl LocalExecutor {
                 setup,
                 updates,
                 watched: Mutex::default(),
+                idle: IdleShims::default(),
             }),
         }
     }
@@ -158,17 +155,12 @@ impl Executor for LocalExecutor {
             Ok(shim_order) => shim_order,
             Err(message) => return refused(FailureClass::Config, message),
         };
-        let mut shim = match self.inner.spawn_shim(&order) {
+        let mut shim = match self.inner.shim() {
             Ok(shim) => shim,
             Err(e) => return refused(FailureClass::Platform, format!("the shim cannot be started: {e}")),
         };
-        let (Some(stdin), Some(stdout)) = (shim.stdin.take(), shim.stdout.take()) else {
-            return SubmitAnswer::Unknown {
-                why: "the shim has no pipes".to_owned(),
-            };
-        };
         let deadline = self.inner.setup.tuning.effect_deadline;
-        let answer = tokio::time::timeout(deadline, talk(stdin, stdout, shim_order)).await;
+        let answer = tokio::time::timeout(deadline, shim.talk(&shim_order)).await;
         self.inner.take_answer(
             order.attempt,
             shim,
@@ -225,21 +217,6 @@ impl Executor for LocalExecutor {
     }
 }
 
-/// Hands the order over and reads the one line. The error says why there is no answer to trust.
-async fn talk(mut stdin: ChildStdin, stdout: ChildStdout, order: Vec<u8>) -> Result<Answer, String> {
-    // A shim that does not read to the end has something to say first, or died; the line tells.
-    let _ = stdin.write_all(&order).await;
-    let _ = stdin.shutdown().await;
-    drop(stdin);
-    let mut line = String::new();
-    let mut reader = BufReader::new(stdout).take(ANSWER_CAP);
-    match reader.read_line(&mut line).await {
-        Ok(0) => Err("the shim ended without an answer".to_owned()),
-        Ok(_) => serde_json::from_str(&line).map_err(|_| "the shim's answer was not understood".to_owned()),
-        Err(e) => Err(format!("the shim's answer cannot be read: {e}")),
-    }
-}
-
 fn refused(class: FailureClass, message: String) -> SubmitAnswer {
     let message = text::clean(&message);
     SubmitAnswer::Refused {
@@ -269,7 +246,8 @@ fn ask_to_end(place: &Place) -> io::Result<()> {
         && process_stamp(child.shim).is_some_and(|s| s.start == child.shim_start)
         && let Some(shim) = Pid::from_raw(child.shim)
     {
-        let _ = kill_process(shim, Signal::TERM);
+        // Wakes a shim, and does nothing to a process that is no shim, or has another run by now.
+        let _ = kill_process(shim, Signal::CHILD);
     }
     Ok(())
 }
@@ -313,6 +291,8 @@ impl Inner {
             .keys()
             .try_for_each(|name| template::variable_can_stand(name))?;
         let shim_order = ShimOrder {
+            attempt: order.attempt.clone(),
+            epoch: order.epoch,
             sent: crate::host::boot_now(),
             state: self.setup.state.clone().into_os_string(),
             command: template::command(order)?,
@@ -331,28 +311,23 @@ impl Inner {
             patience_ms: millis(tuning.effect_deadline / 2),
             log_cap: self.setup.log_cap,
         };
-        serde_json::to_vec(&shim_order).map_err(|e| format!("the order cannot be written: {e}"))
+        let mut line =
+            serde_json::to_vec(&shim_order).map_err(|e| format!("the order cannot be written: {e}"))?;
+        line.push(b'\n');
+        Ok(line)
     }
 
-    fn spawn_shim(&self, order: &RunOrder) -> io::Result<Child> {
-        Command::new(&self.setup.binary)
-            .arg("__shim")
-            .arg(order.attempt.to_string())
-            .arg(order.epoch.to_string())
-            .arg(&self.setup.journal)
-            .env_clear()
-            .envs(&self.setup.shim_environment)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
+    /// One that is free, or a new one.
+    fn shim(&self) -> io::Result<ShimProcess> {
+        self.idle
+            .take()
+            .map_or_else(|| ShimProcess::start(&self.setup), Ok)
     }
 
     fn take_answer(
         self: &Arc<Self>,
         attempt: AttemptId,
-        shim: Child,
+        shim: ShimProcess,
         answer: Result<Answer, String>,
     ) -> SubmitAnswer {
         if let Ok(Answer::Started { run }) = answer {
@@ -363,7 +338,7 @@ impl Inner {
             };
         }
         // Whatever else it said, it ends by itself and is only taken in.
-        tokio::spawn(reap(shim));
+        tokio::spawn(shim.wait());
         match answer {
             Ok(Answer::Started { run } | Answer::Exists { run }) => {
                 self.clone().watch_files(attempt);
@@ -377,16 +352,23 @@ impl Inner {
             },
             Ok(Answer::Refused { failure }) => SubmitAnswer::Refused { failure },
             Ok(Answer::Unknown { why }) | Err(why) => SubmitAnswer::Unknown { why },
+            Ok(Answer::Free) => SubmitAnswer::Unknown {
+                why: "the shim's answer was not understood".to_owned(),
+            },
         }
     }
 
-    /// Reports the end of a run as soon as its shim, our child, has ended.
-    fn watch_shim(self: Arc<Self>, attempt: AttemptId, mut shim: Child) {
+    /// Reports the end of a run as soon as its shim, our child, says so or has ended.
+    fn watch_shim(self: Arc<Self>, attempt: AttemptId, mut shim: ShimProcess) {
         if !self.begin_watch(&attempt) {
             return;
         }
         tokio::spawn(async move {
-            let _ = shim.wait().await;
+            if shim.is_free().await {
+                self.idle.put(shim);
+            } else {
+                shim.wait().await;
+            }
             self.report(attempt).await;
         });
     }
@@ -444,10 +426,6 @@ impl Inner {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
-}
-
-async fn reap(mut shim: Child) {
-    let _ = shim.wait().await;
 }
 
 /// How many attempts below a state directory have a shim that lives.

@@ -1,12 +1,19 @@
-//! What the supervisor and the shim say to each other: one order in on stdin, one line out on stdout.
+//! What the supervisor and the shim say to each other: orders in on stdin and answers out on stdout, a line each.
 
-use crate::{domain::failure::Failure, host::BootInstant};
+use crate::{
+    domain::{failure::Failure, ids::AttemptId},
+    host::BootInstant,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 /// Everything that the shim must know. It travels through a pipe and is never written down: it holds secrets.
 #[derive(Serialize, Deserialize)]
 pub struct ShimOrder {
+    /// The attempt to run.
+    pub attempt: AttemptId,
+    /// The epoch of the supervisor that sends it.
+    pub epoch: u64,
     /// When it was sent, on the boot clock.
     pub sent: BootInstant,
     /// The state directory, absolute.
@@ -40,7 +47,7 @@ impl ShimOrder {
     }
 }
 
-/// The shim's one line.
+/// A line of the shim: one for each order, and [`Answer::Free`] after a run that left nothing behind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -64,6 +71,8 @@ pub enum Answer {
         /// How that counts for the chunk.
         failure: Failure,
     },
+    /// The run is over and its end written down; the next order may come.
+    Free,
     /// Somebody else holds the attempt and did not start it in time.
     Unknown {
         /// What was seen.

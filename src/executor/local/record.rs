@@ -21,6 +21,9 @@ pub struct ChildRecord {
     pub shim: i32,
     /// Start stamp of the shim.
     pub shim_start: u64,
+    /// How many orders the shim had carried out before this one.
+    #[serde(default)]
+    pub before: u32,
 }
 
 impl ChildRecord {
@@ -31,7 +34,7 @@ impl ChildRecord {
 
     /// What all processes of the run have in their environment.
     pub fn mark(&self) -> String {
-        shim_mark(self.shim, self.shim_start)
+        shim_mark(self.shim, self.shim_start, self.before)
     }
 }
 
@@ -63,9 +66,9 @@ impl Fence {
 /// The variable by which the processes of a run are known again, wherever they hide, when its shim is gone.
 pub const SHIM_MARK: &str = "BACKFILL_SHIM";
 
-/// The variable's value: no two shims of one boot share it, whichever journals they serve.
-pub fn shim_mark(pid: i32, start: u64) -> String {
-    format!("{pid}-{start}")
+/// The variable's value: no two runs of one boot share it, whichever journals their shims serve.
+pub fn shim_mark(pid: i32, start: u64, before: u32) -> String {
+    format!("{pid}-{start}-{before}")
 }
 
 /// What the shim did to the run, if anything.
@@ -168,6 +171,7 @@ mod tests {
             boot: "b".to_owned(),
             shim: 6,
             shim_start: 98,
+            before: 0,
         }
     }
 

@@ -4,6 +4,10 @@
 //! It claims the attempt by a lock that the kernel frees when it dies, asks the journal once more, has a process wait
 //! at a gate, writes down who that is, and only then opens the gate. Whatever dies at whatever step, the files say
 //! afterwards whether the command can have run. It has a session of its own and outlives the supervisor.
+//!
+//! A shim whose run left nothing behind takes the next order of its supervisor, because starting a process costs more
+//! than everything else that is done for a chunk. It never has more than one run, and ends when its supervisor does
+//! not listen any more.
 
 use super::{
     cgroup::RunGroup,
@@ -32,7 +36,7 @@ use rustix::process::Pid;
 use std::{
     ffi::OsString,
     fs::File,
-    io::{self, PipeWriter, Read, Write},
+    io::{self, BufRead, PipeWriter, Read, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
@@ -40,7 +44,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The largest order that is read.
+/// The largest order that is read, in bytes.
 const ORDER_CAP: u64 = 16 << 20;
 /// How long output may still come once every process of the run is gone.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
@@ -60,37 +64,57 @@ pub struct NotWanted(pub String);
 /// Asks the journal whether an attempt is wanted by the supervisor of this epoch.
 pub type Check<'a> = &'a dyn Fn(&AttemptId, u64) -> Result<Wanted, NotWanted>;
 
-/// `__shim ATTEMPT EPOCH JOURNAL`, with the order on stdin.
+/// `__shim JOURNAL`, with orders on stdin, one at a time.
 pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let attempt: Option<AttemptId> = arguments.next().and_then(|a| a.to_str()?.parse().ok());
-    let epoch: Option<u64> = arguments.next().and_then(|a| a.to_str()?.parse().ok());
-    let (Some(attempt), Some(epoch), Some(journal)) = (attempt, epoch, arguments.next().map(PathBuf::from))
-    else {
+    let Some(journal) = arguments.next().map(PathBuf::from) else {
         return ExitCode::from(2);
     };
-    let mut text = Vec::new();
-    let read = io::stdin().lock().take(ORDER_CAP).read_to_end(&mut text);
-    // A supervisor that died while it wrote leaves half an order, which is none.
-    let Some(order) = read
-        .ok()
-        .and_then(|_| serde_json::from_slice::<ShimOrder>(&text).ok())
-    else {
-        return ExitCode::from(2);
-    };
-    drop(text);
-    // Fails only for a leader of a process group, which then is out of the supervisor's reach already.
-    let _ = rustix::process::setsid();
     let check = |attempt: &AttemptId, epoch| match crate::journal::check_attempt(&journal, attempt, epoch) {
         Ok(AttemptStanding::Wanted) => Ok(Wanted),
         Ok(AttemptStanding::NotWanted(why)) => Err(NotWanted(why)),
         Err(error) => Err(NotWanted(error.to_string())),
     };
-    match run(&attempt, epoch, &order, &check) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(answer) => {
-            say(&answer);
-            ExitCode::FAILURE
+    // Orphans of a run become children of the shim and not of the system, so that none is lost sight of.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let mut shim = match Shim::new() {
+        Ok(shim) => shim,
+        Err(e) => {
+            say(&disk("listen to signals", &e));
+            return ExitCode::FAILURE;
         }
+    };
+    let mut orders = io::stdin().lock();
+    loop {
+        let order = match next_order(&mut orders) {
+            Ok(Some(order)) => order,
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(HalfAnOrder) => return ExitCode::from(2),
+        };
+        // Fails for the leader of a process group, which either is one by this very call or out of the supervisor's
+        // reach already.
+        let _ = rustix::process::setsid();
+        match shim.carry_out(&order, &check) {
+            Ok(After::Free) => say(&Answer::Free),
+            Ok(After::Spent) => return ExitCode::SUCCESS,
+            Err(answer) => {
+                say(&answer);
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+}
+
+/// A supervisor that died while it wrote leaves half an order, which is none.
+struct HalfAnOrder;
+
+/// Waits for the next order; `None` when none will come.
+fn next_order(orders: &mut impl BufRead) -> Result<Option<ShimOrder>, HalfAnOrder> {
+    let mut line = Vec::new();
+    match orders.take(ORDER_CAP).read_until(b'\n', &mut line) {
+        Ok(0) => Ok(None),
+        Ok(_) if line.ends_with(b"\n") => serde_json::from_slice(&line).map(Some).or(Err(HalfAnOrder)),
+        Ok(_) | Err(_) => Err(HalfAnOrder),
     }
 }
 
@@ -101,22 +125,73 @@ fn say(answer: &Answer) {
     };
     line.push(b'\n');
     let _ = io::stdout().lock().write_all(&line);
-    // Its end tells the supervisor that nothing more comes; nothing of ours writes there again.
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(&null);
+}
+
+/// What a shim is good for after a run.
+enum After {
+    /// Another one: nothing of this one is left.
+    Free,
+    /// Nothing: it was told to end, or something of the run may still be there.
+    Spent,
+}
+
+/// One process that carries out orders, one after the other. The next one finds nothing of the last.
+struct Shim {
+    pid: i32,
+    start: u64,
+    /// How many orders it has carried out.
+    before: u32,
+    wakeups: Wakeups,
+}
+
+impl Shim {
+    fn new() -> io::Result<Self> {
+        let pid = i32::try_from(std::process::id()).unwrap_or(0);
+        Ok(Self {
+            pid,
+            start: start_of(pid),
+            before: 0,
+            wakeups: Wakeups::new()?,
+        })
+    }
+
+    /// From the claim to the exit record. The error is the answer when nothing was started here.
+    fn carry_out(&mut self, order: &ShimOrder, check: Check<'_>) -> Result<After, Answer> {
+        let attempt = &order.attempt;
+        let place = Place::new(&order.state(), attempt);
+        place
+            .make_folder()
+            .map_err(|e| disk("make the attempt's folder", &e))?;
+        let claim = claim(&place, Duration::from_millis(order.patience_ms))?;
+        reached(kill_point::SHIM_CLAIMED);
+        may_start(&place, order, check)?;
+        reached(kill_point::SHIM_CHECKED);
+
+        self.wakeups.busy(true);
+        let start = Start::prepare(self, &place, order)?;
+        let run = start.record(&place, order)?;
+        let ended = start.open_and_watch(&place, order, run, &mut self.wakeups);
+        reached(kill_point::COMMAND_ENDED);
+        let written = write_down(&place, &ended.record);
+        reached(kill_point::EXIT_RECORDED);
+        drop(claim);
+        self.wakeups.busy(false);
+        self.before += 1;
+        // Without its record the run counts as killed, and whoever finds it ends what carries the mark of its shim.
+        let free = written && ended.clean && !self.wakeups.told();
+        Ok(if free { After::Free } else { After::Spent })
     }
 }
 
-/// From the claim to the exit record. The error is the answer when nothing was started here.
-fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> Result<(), Answer> {
-    let place = Place::new(&order.state(), attempt);
-    place
-        .make_folder()
-        .map_err(|e| disk("make the attempt's folder", &e))?;
-    let claim = claim(&place, Duration::from_millis(order.patience_ms))?;
-    reached(kill_point::SHIM_CLAIMED);
+fn start_of(pid: i32) -> u64 {
+    process_stamp(pid).map_or(0, |s| s.start)
+}
+
+/// Whether the attempt, whose claim is locked, may start its command.
+fn may_start(place: &Place, order: &ShimOrder, check: Check<'_>) -> Result<(), Answer> {
+    let attempt = &order.attempt;
     let unreadable = |e: io::Error| disk("read the attempt's records", &e);
-    if let Some(run) = started_ever(&place, order, attempt).map_err(unreadable)? {
+    if let Some(run) = started_ever(place, order, attempt).map_err(unreadable)? {
         return Err(Answer::Exists { run });
     }
     if place.cancel().exists() {
@@ -130,23 +205,15 @@ fn run(attempt: &AttemptId, epoch: u64, order: &ShimOrder, check: Check<'_>) -> 
         let why = "it came so late that it had been found never to have run".to_owned();
         return Err(Answer::NotWanted { why });
     }
-    check(attempt, epoch).map_err(|NotWanted(why)| Answer::NotWanted { why })?;
-    reached(kill_point::SHIM_CHECKED);
-
-    let start = Start::prepare(&place, order)?;
-    let run = start.record(&place, attempt, order)?;
-    let ended = start.open_and_watch(&place, order, run);
-    reached(kill_point::COMMAND_ENDED);
-    write_down(&place, &ended);
-    reached(kill_point::EXIT_RECORDED);
-    drop(claim);
-    Ok(())
+    check(attempt, order.epoch)
+        .map(|Wanted| ())
+        .map_err(|NotWanted(why)| Answer::NotWanted { why })
 }
 
 /// Writes the exit record. While the disk is full this waits, the claim locked and the slot taken, rather than have a
 /// run that succeeded count as killed. Any other error ends it: without the record the run counts as killed, which is
-/// the careful reading.
-fn write_down(place: &Place, ended: &ExitRecord) {
+/// the careful reading. Gives whether the record is there.
+fn write_down(place: &Place, ended: &ExitRecord) -> bool {
     let until = Instant::now() + FULL_DISK_PATIENCE;
     while let Err(e) = write_atomically(&place.exit(), ended) {
         let full = matches!(
@@ -154,10 +221,11 @@ fn write_down(place: &Place, ended: &ExitRecord) {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
         );
         if !full || Instant::now() >= until {
-            break;
+            return false;
         }
         std::thread::sleep(FULL_DISK_RETRY);
     }
+    true
 }
 
 /// Locks the claim. A loser waits a little: the holder may be about to start the command, or be a shim of an earlier
@@ -206,21 +274,20 @@ struct Start {
     record: ChildRecord,
     gate: PipeWriter,
     output: Receiver<LogEnd>,
-    wakeups: Wakeups,
     group: Option<RunGroup>,
 }
 
+/// How a run ended.
+struct RunEnded {
+    record: ExitRecord,
+    /// It ended by itself and left no process and no open output behind.
+    clean: bool,
+}
+
 impl Start {
-    fn prepare(place: &Place, order: &ShimOrder) -> Result<Self, Answer> {
+    fn prepare(shim: &Shim, place: &Place, order: &ShimOrder) -> Result<Self, Answer> {
         let log = place.open_log().map_err(|e| disk("open the log", &e))?;
-        // Orphans of the run become children of the shim and not of the system, so that none is lost sight of.
-        #[cfg(target_os = "linux")]
-        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let wakeups = Wakeups::new().map_err(|e| disk("listen to signals", &e))?;
-        let me = i32::try_from(std::process::id()).unwrap_or(0);
-        let start_of = |pid| process_stamp(pid).map_or(0, |s| s.start);
-        let shim_start = start_of(me);
-        let mark = shim_mark(me, shim_start);
+        let mark = shim_mark(shim.pid, shim.start, shim.before);
         let (gate, pid, output) = spawn(log, order, &mark)?;
         reached(kill_point::EXEC_SPAWNED);
         let group = order.memory.and_then(|limit| group_for(&mark, pid, limit));
@@ -228,23 +295,23 @@ impl Start {
             pid: pid.as_raw_nonzero().get(),
             start: start_of(pid.as_raw_nonzero().get()),
             boot: boot_id(),
-            shim: me,
-            shim_start,
+            shim: shim.pid,
+            shim_start: shim.start,
+            before: shim.before,
         };
         Ok(Self {
             pid,
             record,
             gate,
             output,
-            wakeups,
             group,
         })
     }
 
     /// Writes down who is about to run. The gate closes for ever when that fails, because it is dropped.
-    fn record(&self, place: &Place, attempt: &AttemptId, order: &ShimOrder) -> Result<String, Answer> {
+    fn record(&self, place: &Place, order: &ShimOrder) -> Result<String, Answer> {
         let written = write_new(&place.child(), &self.record)
-            .and_then(|()| write_start(&order.state(), attempt, &self.record));
+            .and_then(|()| write_start(&order.state(), &order.attempt, &self.record));
         if let Err(e) = written {
             let _ = std::fs::remove_file(place.child());
             return Err(disk("write the record of the process", &e));
@@ -253,7 +320,13 @@ impl Start {
         Ok(self.record.run().0)
     }
 
-    fn open_and_watch(mut self, place: &Place, order: &ShimOrder, run: String) -> ExitRecord {
+    fn open_and_watch(
+        mut self,
+        place: &Place,
+        order: &ShimOrder,
+        run: String,
+        wakeups: &mut Wakeups,
+    ) -> RunEnded {
         let started = Utc::now();
         // If this fails the process at the gate is dead, and the watch will see that.
         let _ = self.gate.write_all(b"!");
@@ -266,15 +339,11 @@ impl Start {
             grace: Duration::from_millis(order.grace_ms),
             watch: Duration::from_millis(order.watch_ms.max(1)),
         };
-        let end = watch::until_end(
-            self.pid,
-            &limits,
-            &place.cancel(),
-            &mut self.wakeups,
-            self.group.as_ref(),
-        );
-        let output = self.output.recv_timeout(LAST_OUTPUT).unwrap_or_default();
-        ExitRecord {
+        let end = watch::until_end(self.pid, &limits, &place.cancel(), wakeups, self.group.as_ref());
+        let output = self.output.recv_timeout(LAST_OUTPUT).ok();
+        let clean = end.stop.is_none() && end.left_over == 0 && output.is_some();
+        let output = output.unwrap_or_default();
+        let record = ExitRecord {
             code: end.status.exit_status(),
             signal: end.status.terminating_signal(),
             started_ms: started.timestamp_millis(),
@@ -285,7 +354,8 @@ impl Start {
             left_over: end.left_over,
             dropped: output.dropped,
             last_line: output.last_line,
-        }
+        };
+        RunEnded { record, clean }
     }
 }
 

@@ -384,6 +384,7 @@ mod tests {
             boot: boot.to_owned(),
             shim: i32::MAX,
             shim_start: 1,
+            before: 0,
         }
     }
 

@@ -48,24 +48,36 @@ pub struct Ended {
     pub left_over: u32,
 }
 
-/// Wakes the watch when a child ended or the shim was told to end.
+/// Wakes the watch when a child ended, when there is a cancel marker to look at, or when the shim was told to end.
 pub struct Wakeups {
     stream: UnixStream,
     told: Arc<AtomicBool>,
+    idle: Arc<AtomicBool>,
 }
 
 impl Wakeups {
-    /// From here on SIGTERM no longer ends the shim but its run.
+    /// Listens to signals. SIGTERM ends the shim while it has no run, and its run while it has one.
     ///
     /// # Errors
     /// The system has no room for another socket or handler.
     pub fn new() -> io::Result<Self> {
         let (stream, wake) = UnixStream::pair()?;
-        let told = Arc::new(AtomicBool::new(false));
+        let (told, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        signal_hook::flag::register_conditional_shutdown(SIGTERM, 128 + SIGTERM, Arc::clone(&idle))?;
         signal_hook::flag::register(SIGTERM, Arc::clone(&told))?;
         signal_hook::low_level::pipe::register(SIGTERM, wake.try_clone()?)?;
         signal_hook::low_level::pipe::register(SIGCHLD, wake)?;
-        Ok(Self { stream, told })
+        Ok(Self { stream, told, idle })
+    }
+
+    /// Whether there is a run that SIGTERM has to end before the shim.
+    pub fn busy(&self, busy: bool) {
+        self.idle.store(!busy, Ordering::SeqCst);
+    }
+
+    /// Whether the shim was told to end.
+    pub fn told(&self) -> bool {
+        self.told.load(Ordering::SeqCst)
     }
 
     fn sleep(&mut self, at_most: Duration) {
@@ -88,7 +100,6 @@ pub fn until_end(
     let mut watch = Watch {
         child,
         limits,
-        cancel,
         group,
         began: Instant::now(),
         stop: None,
@@ -100,13 +111,15 @@ pub fn until_end(
             break status;
         }
         let now = Instant::now();
+        if cancel.exists() {
+            watch.end(Stop::Cancel, now);
+        }
         if now >= next_look {
             watch.look(now);
             next_look = now + limits.watch;
         }
-        if wakeups.told.swap(false, Ordering::Relaxed) {
-            let why = if cancel.exists() { Stop::Cancel } else { Stop::Told };
-            watch.end(why, now);
+        if wakeups.told() {
+            watch.end(Stop::Told, now);
         }
         watch.check_deadline(now);
         watch.kill_when_due(now);
@@ -131,7 +144,6 @@ struct Stopping {
 struct Watch<'a> {
     child: Pid,
     limits: &'a Limits,
-    cancel: &'a Path,
     group: Option<&'a RunGroup>,
     began: Instant,
     stop: Option<Stopping>,
@@ -139,11 +151,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// What is done at every look: the marker and the memory.
+    /// What is done at every look and not at every wake: the memory.
     fn look(&mut self, now: Instant) {
-        if self.cancel.exists() {
-            self.end(Stop::Cancel, now);
-        }
         let used = match self.group {
             Some(group) => group.peak(),
             None => memory_of_processes(&self.members()),

@@ -14,6 +14,7 @@ use super::{
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
+    view,
 };
 use crate::domain::{
     Time,
@@ -62,6 +63,8 @@ pub struct Machine {
     told_pause: Option<Time>,
     /// What the feeder was last told to look at.
     watch: Watch,
+    /// The screen is so large that it always shows the day under the cursor, its log included.
+    pinned: bool,
     /// Where read-only came from, so that it can be put on again.
     origin: &'static str,
     told_ctrl_d: bool,
@@ -121,6 +124,7 @@ impl Machine {
             pause_op: None,
             told_pause: None,
             watch: Watch::default(),
+            pinned: false,
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
             newest: 0,
@@ -217,7 +221,10 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             machine.focused = gained.then_some(now);
             Vec::new()
         }
-        Msg::Resize(..) => Vec::new(),
+        Msg::Resize(width, height) => {
+            machine.pinned = view::pins_the_day(width, height);
+            Vec::new()
+        }
         Msg::Tick => {
             on_tick(machine, now);
             Vec::new()
