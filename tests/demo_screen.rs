@@ -238,6 +238,23 @@ fn w_on_a_waiting_day_gives_its_reason_as_the_command_why_does(#[case] cols: u16
     demo.session.wait_without("esc closes");
 }
 
+/// A large screen shows the day under the cursor without being asked, with the output of its newest attempt.
+#[test]
+fn at_200_columns_the_day_beside_the_calendar_comes_with_its_log() {
+    let mut demo = DemoScreen::open(200, 60, &["--days", "60"]);
+    demo.wait_done(2);
+    demo.go(EARLY);
+    demo.session.wait_for("LAST LINES  attempt 1 on here");
+    demo.session.wait_for(" rows");
+    assert!(demo.session.text().contains("published "), "{}", demo.session.text());
+    // It goes with the cursor.
+    demo.world.pause();
+    demo.go(LATE);
+    demo.session.wait_for("nothing has run yet");
+    demo.session.resize(120, 40);
+    demo.session.wait_without("LAST LINES");
+}
+
 /// A screen that has been through every size shows what one that has never had another size shows: in each cell the
 /// same text in the same colours.
 #[test]

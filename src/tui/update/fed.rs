@@ -202,7 +202,8 @@ pub(super) fn watch(machine: &mut Machine, feed: &Feed) -> Option<Effect> {
         .app
         .layers
         .iter()
-        .any(|l| matches!(l, Layer::Drawer | Layer::Log(_)));
+        .any(|l| matches!(l, Layer::Drawer | Layer::Log(_)))
+        || machine.pinned;
     let backfill = select::shown(&machine.app, feed);
     let day = machine.app.cursor.filter(|_| open);
     let log = backfill

@@ -16,6 +16,7 @@ use super::{
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
+    view,
 };
 use crate::domain::{
     Time,
@@ -68,6 +69,8 @@ pub struct Machine {
     told_pause: Option<Time>,
     /// What the feeder was last told to look at.
     watch: Watch,
+    /// The screen is so large that it always shows the day under the cursor, its log included.
+    pinned: bool,
     /// Where read-only came from, so that it can be put on again.
     origin: &'static str,
     told_ctrl_d: bool,
@@ -128,6 +131,7 @@ impl Machine {
             second_p: None,
             told_pause: None,
             watch: Watch::default(),
+            pinned: false,
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
             newest: 0,
@@ -224,7 +228,10 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             machine.focused = gained.then_some(now);
             Vec::new()
         }
-        Msg::Resize(..) => Vec::new(),
+        Msg::Resize(width, height) => {
+            machine.pinned = view::pins_the_day(width, height);
+            Vec::new()
+        }
         Msg::Tick => {
             on_tick(machine, now);
             Vec::new()

@@ -45,6 +45,11 @@ use ratatui::{
 use scene::Scene;
 use sentences::{blind_since, held_by_signal, state_word};
 
+/// Whether a screen of this size always shows the day under the cursor beside the calendar.
+pub fn pins_the_day(width: u16, height: u16) -> bool {
+    layout::size(Rect::new(0, 0, width, height)) == Size::Wide
+}
+
 /// Draws one frame and puts the terminal's cursor where text is typed; without colours also on the calendar's.
 pub fn draw(frame: &mut Frame<'_>, feed: &Feed, app: &App, look: &Look, hints: &Hints, now: Time) {
     let area = frame.area();
