@@ -266,15 +266,11 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     let speed = format!("{} ", slope(trend.slope));
     // A time that is cut off is none: then shorter words, and at last the slope alone.
     let room = slot.room().saturating_sub(width(&pieces));
-    let goal = [trend.goal(), trend.goal().replacen(" in ", " ", 1)]
-        .into_iter()
-        .find(|goal| columns(goal) <= room)
-        .unwrap_or_default();
-    let ink = if trend.slope > 0.0 {
-        look.ink(Token::Warn)
-    } else {
-        look.ink(Token::Text)
-    };
+    let goals = [trend.goal(), trend.goal().replacen(" in ", " ", 1)];
+    let fitting = goals.into_iter().find(|goal| columns(goal) <= room);
+    let goal = fitting.unwrap_or_default();
+    let up = trend.slope > 0.0;
+    let ink = look.ink(if up { Token::Warn } else { Token::Text });
     // The slope goes before the time to the threshold.
     if width(&pieces) + columns(&speed) + columns(&goal) <= slot.room() {
         pieces.push(p(speed, look.ink(Token::Text)));

@@ -27,7 +27,7 @@ const WIDE: [(&str, u16); 6] = [
     ("critical", 82),
 ];
 const NARROW: [(&str, u16); 6] = [
-    ("now", 26),
+    ("now", 24),
     ("slope", 34),
     ("low", 41),
     ("soft", 48),
