@@ -136,7 +136,7 @@ async fn a_free_shim_that_is_told_to_end_or_is_killed_ends_and_the_next_order_ha
                 .args(["-o", "stat=", "-p", &shim])
                 .output()
                 .unwrap();
-            !state.stdout.first().is_some_and(|s| *s != b'Z')
+            state.stdout.first().is_none_or(|s| *s == b'Z')
         })
         .await;
         let second = nth(&machine, 2, WHO);
@@ -173,7 +173,7 @@ fn a_free_shim_ends_with_its_supervisor() {
             .args(["-o", "stat=", "-p", &shim])
             .output()
             .unwrap();
-        if !state.stdout.first().is_some_and(|s| *s != b'Z') {
+        if state.stdout.first().is_none_or(|s| *s == b'Z') {
             break;
         }
         assert!(began.elapsed() < local_support::LONG, "it stays");

@@ -5,7 +5,7 @@ use super::{
     core::{Core, Input},
     driver::Driver,
     gate::Gate,
-    kill_point,
+    kill_point, news,
     record::{Note, Record},
     reload::Reload,
 };
@@ -16,7 +16,6 @@ use crate::{
         ids::{AttemptId, BackfillId},
         state::{Backfill, State},
     },
-    executor::SubmitAnswer,
     host::{BootInstant, boot_now},
     journal::{
         AppendError, FOLLOW_EVERY, Journal, Lease, ReadError, RenewError, Scope, StoreError, as_stored,
@@ -26,11 +25,7 @@ use crate::{
 use chrono::{SubsecRound, Utc};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::mpsc::UnboundedReceiver};
 
 /// When the loop ends by itself.
@@ -120,11 +115,6 @@ pub struct Desk {
     chores: Chores,
 }
 
-/// Most inputs taken into one batch.
-const BATCH: usize = 500;
-/// How long the news that a run began waits for other news, to share one wait for the disk with it: the end of a short
-/// chunk comes within this time. Nothing is decided by a beginning, and its executor knows of it.
-const COMPANY: Duration = Duration::from_millis(10);
 /// How long to wait before a journal that refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
@@ -148,7 +138,8 @@ impl Loop {
             return Ok(ended);
         }
         loop {
-            let inputs = self.wait(runtime);
+            let look = self.core.tuning.tick.min(FOLLOW_EVERY);
+            let inputs = news::wait(&mut self.inbox, runtime, look);
             let pass = Pass::now(inputs.iter().any(|i| matches!(i, Input::Quit)));
             let reload = inputs.iter().any(|i| matches!(i, Input::Reload));
             if let Err(ended) = self.keep_lease(pass.boot) {
@@ -216,36 +207,6 @@ impl Loop {
             found.extend(unheard_acknowledgement(&self.journal, backfill)?);
         }
         Ok(found)
-    }
-
-    /// Waits for news, at most one look's time, and takes what is there.
-    fn wait(&mut self, runtime: &Handle) -> Vec<Input> {
-        let tick = self.core.tuning.tick.min(FOLLOW_EVERY);
-        let mut inputs = Vec::new();
-        self.take_news(runtime, tick, &mut inputs);
-        let until = Instant::now() + COMPANY;
-        while !inputs.is_empty() && inputs.iter().all(only_began) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.take_news(runtime, left, &mut inputs) {
-                break;
-            }
-        }
-        inputs
-    }
-
-    /// Waits for one input and takes what else is there; `false` if none came.
-    fn take_news(&mut self, runtime: &Handle, at_most: Duration, inputs: &mut Vec<Input>) -> bool {
-        let first = runtime.block_on(async { tokio::time::timeout(at_most, self.inbox.recv()).await });
-        let Some(first) = first.ok().flatten() else {
-            return false;
-        };
-        inputs.push(first);
-        while inputs.len() < BATCH
-            && let Ok(input) = self.inbox.try_recv()
-        {
-            inputs.push(input);
-        }
-        true
     }
 
     fn keep_lease(&mut self, boot: BootInstant) -> Result<(), Ended> {
@@ -553,11 +514,6 @@ impl Pass {
             told,
         }
     }
-}
-
-/// Whether this is the news that a run began, and nothing else.
-const fn only_began(input: &Input) -> bool {
-    matches!(input, Input::Submitted(_, SubmitAnswer::Accepted { .. }))
 }
 
 /// Whether the store may work again by itself.
