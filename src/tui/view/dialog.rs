@@ -352,15 +352,14 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
     let all = &dialog.preview.will;
     // Where all lanes are normal, nothing is said about lanes.
     let lanes = all.iter().any(|c| c.lane != "normal");
-    let room = if lanes { 18 } else { 27 };
+    let room = if lanes { 16 } else { 25 };
     let cut =
         |text: &str, max: u16| crate::tui::widgets::fit::fit(text, max, look.glyphs.cut_off).into_owned();
     let row = |day: &str, last: &str, attempt: &str, profile: &str, lane: &str| {
         let (last, profile) = (pad(&cut(last, room), room + 1), pad(&cut(profile, 8), 9));
-        format!(
-            "{day:<17}{last}{attempt:>7}  {profile}{}",
-            if lanes { lane } else { "" }
-        )
+        let lane = if lanes { lane } else { "" };
+        let row = format!("{day:<17}{last}{attempt:>7}  {profile}{lane}");
+        row.trim_end().to_owned()
     };
     let mut rows = vec![Row::more(vec![p(
         row("day", "last attempt", "attempt", "profile", "lane"),
