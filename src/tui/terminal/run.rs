@@ -250,6 +250,9 @@ impl<B: Backend, D: Draw, X: Hands, H: Host> Screen<B, D, X, H> {
 
     /// Runs until something ends it, and hands itself back.
     pub fn run(mut self, mailbox: &Mailbox) -> (End, Self) {
+        if let Ok(size) = self.terminal.size() {
+            self.handle(Msg::Resize(size.width, size.height));
+        }
         self.paint();
         let mut tick = Instant::now() + self.to_next_second();
         loop {

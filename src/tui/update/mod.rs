@@ -16,6 +16,7 @@ use super::{
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
+    view::{help::last_first, numbers::until},
 };
 use crate::domain::{
     Time,
@@ -71,6 +72,8 @@ pub struct Machine {
     /// Where read-only came from, so that it can be put on again.
     origin: &'static str,
     told_ctrl_d: bool,
+    /// Columns and rows of the terminal; none until it is known.
+    size: (u16, u16),
     /// Newest event and length of the log when the feed was last taken in, so that what is scrolled back stays put.
     newest: u64,
     log_lines: usize,
@@ -130,6 +133,7 @@ impl Machine {
             watch: Watch::default(),
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
+            size: (0, 0),
             newest: 0,
             log_lines: 0,
         }
@@ -224,7 +228,10 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             machine.focused = gained.then_some(now);
             Vec::new()
         }
-        Msg::Resize(..) => Vec::new(),
+        Msg::Resize(width, height) => {
+            machine.size = (width, height);
+            Vec::new()
+        }
         Msg::Tick => {
             on_tick(machine, now);
             Vec::new()
@@ -468,7 +475,13 @@ fn yank(machine: &mut Machine, feed: &Feed, now: Time) -> Vec<Effect> {
 
 fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
     let log = ctx.feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
-    let help = super::keymap::hints(&machine.app, ctx.feed).help.len();
+    let help = match machine.app.layers.last() {
+        Some(Layer::Help(_)) => {
+            let (width, height) = machine.size;
+            last_first(&super::keymap::hints(&machine.app, ctx.feed), width, height)
+        }
+        _ => 0,
+    };
     let move_by = |at: &mut usize, max: usize, up: bool| {
         *at = if up {
             at.saturating_add(1)
@@ -487,8 +500,8 @@ fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
         },
         Some(Layer::Help(at)) => match id {
             Id::ScrollTop => *at = 0,
-            Id::ScrollEnd => *at = help.saturating_sub(1),
-            _ => move_by(at, help.saturating_sub(1), !back),
+            Id::ScrollEnd => *at = help,
+            _ => move_by(at, help, !back),
         },
         Some(Layer::Plan(dialog)) => {
             let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
@@ -532,8 +545,8 @@ fn on_tick(machine: &mut Machine, now: Time) {
         .first()
         .filter(|p| old_news && now - p.at >= SILENCE)
     {
-        let ago = (now - oldest.at).num_seconds();
-        machine.say(format!("{}: {SENT} {ago} s ago, no answer yet", oldest.what), now);
+        let ago = until(now - oldest.at);
+        machine.say(format!("{}: {SENT} {ago} ago, no answer yet", oldest.what), now);
     }
 }
 

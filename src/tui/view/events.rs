@@ -2,7 +2,7 @@
 
 use super::{
     calendar::name,
-    numbers::{clock, count, duration, of, short_clock, until},
+    numbers::{age, clock, count, duration, of, short_clock, until},
     scene::Scene,
     sentences::clauses,
 };
@@ -295,11 +295,8 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
 
 /// A length of time in three columns: `42m`, `4h`, `12d`.
 fn three(took: chrono::TimeDelta) -> String {
-    match took.num_seconds() {
-        s @ 86_400.. => format!("{}d", s / 86_400),
-        s @ 3_600.. => format!("{}h", s / 3_600),
-        _ => super::numbers::whole(took),
-    }
+    let s = took.num_seconds();
+    age(chrono::TimeDelta::seconds(if s >= 60 { s / 60 * 60 } else { s }))
 }
 
 fn took(scene: &Scene<'_>, event: &Event, attempt: &AttemptId) -> Option<chrono::TimeDelta> {
