@@ -229,3 +229,19 @@ fn a_refused_command_is_marked_in_the_events() {
     let drawn = text(&screen((120, 40), &sound.feed, &sound.app, &dark(), sound.now));
     assert!(!drawn.contains("refused"));
 }
+
+/// On the smallest screens only the words of others are cut: what a server said, and the name of a host.
+#[test]
+fn no_word_of_ours_is_cut_on_a_small_screen() {
+    for case in cases::all() {
+        for size in [(80, 24), (100, 30)] {
+            let drawn = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
+            for line in drawn.lines().filter(|l| l.contains('⋯')) {
+                let theirs = ["java.lang.", "scheduler-0"]
+                    .iter()
+                    .any(|words| line.contains(words));
+                assert!(theirs, "{} at {size:?}: {line}", case.name);
+            }
+        }
+    }
+}

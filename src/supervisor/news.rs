@@ -59,13 +59,13 @@ mod tests {
     fn began() -> Input {
         let run = ExternalId("r".to_owned());
         let answer = SubmitAnswer::Accepted { run, running: true };
-        Input::Submitted("orders-0a1b2c/2023-01-01/1".parse().unwrap(), answer)
+        Input::Submitted("orders-sgxgeb/2023-01-01/1".parse().unwrap(), answer)
     }
 
     fn ended() -> Input {
         let why = "gone".to_owned();
         Input::Run(
-            "orders-0a1b2c/2023-01-01/1".parse().unwrap(),
+            "orders-sgxgeb/2023-01-01/1".parse().unwrap(),
             RunUpdate::Uncertain { why },
         )
     }

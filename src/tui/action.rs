@@ -117,6 +117,86 @@ pub struct Action {
     pub enabled: fn(&App, &Feed) -> Result<(), String>,
 }
 
+/// What an action is for; help and palette list them in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Changes the world.
+    Act,
+    /// Explains it.
+    Look,
+    /// Chooses days.
+    Mark,
+    /// Goes to days.
+    Move,
+    /// Arranges the screen.
+    Screen,
+}
+
+impl Group {
+    /// Its title.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Act => "act",
+            Self::Look => "look",
+            Self::Mark => "mark",
+            Self::Move => "move",
+            Self::Screen => "screen",
+        }
+    }
+}
+
+/// What an operator wants at once when something goes wrong, first one first.
+const URGENT: [Id; 12] = [
+    Id::StartSupervising,
+    Id::Pause,
+    Id::Resume,
+    Id::Throttle,
+    Id::Hold,
+    Id::StopRunning,
+    Id::RerunFailed,
+    Id::Rerun,
+    Id::Skip,
+    Id::FreeLimit,
+    Id::CancelBackfill,
+    Id::StopSupervising,
+];
+
+impl Action {
+    /// What it is for.
+    pub const fn group(&self) -> Group {
+        use Id::{
+            AllDays, CancelDialog, ClearMarks, Confirm, Filter, FirstDay, Follow, GotoDate, HalfPageDown,
+            HalfPageUp, LastDay, Log, MarkDay, MarkFailed, MarkHeld, MarkQuarantined, MarkRange, MarkTo,
+            MoveDown, MoveLeft, MoveRight, MoveUp, NextMatch, NextMonth, OnlyBad, Open, PreviousMatch,
+            PreviousMonth, RowEnd, RowStart, ScrollDown, ScrollEnd, ScrollTop, ScrollUp, Why,
+        };
+        match (self.class, self.id) {
+            (Class::Reduce | Class::Widen | Class::Final, _) | (_, Confirm | CancelDialog) => Group::Act,
+            (_, Why | Open | Log | NextMatch | PreviousMatch | Filter | OnlyBad | Follow | AllDays) => {
+                Group::Look
+            }
+            (_, MarkRange | MarkDay | MarkTo | MarkFailed | MarkQuarantined | MarkHeld | ClearMarks) => {
+                Group::Mark
+            }
+            (
+                _,
+                MoveLeft | MoveDown | MoveUp | MoveRight | PreviousMonth | NextMonth | GotoDate | FirstDay
+                | LastDay | RowStart | RowEnd | HalfPageDown | HalfPageUp | ScrollDown | ScrollUp | ScrollTop
+                | ScrollEnd,
+            ) => Group::Move,
+            _ => Group::Screen,
+        }
+    }
+
+    /// Rank within its group; what is not urgent keeps the order of the table.
+    pub fn urgency(&self) -> usize {
+        URGENT
+            .iter()
+            .position(|id| *id == self.id)
+            .unwrap_or(URGENT.len())
+    }
+}
+
 /// The row of an action.
 pub fn action(id: Id) -> &'static Action {
     // Every id has a row; a test holds that.

@@ -310,19 +310,22 @@ fn keys_row(app: &App, feed: &Feed, place: Place) -> Vec<(String, String)> {
 pub(super) const LAST: u8 = 90;
 
 fn help(app: &App, feed: &Feed, place: Place) -> Vec<HelpRow> {
-    let mut rows: Vec<HelpRow> = ACTIONS
+    let mut rows: Vec<(&Action, HelpRow)> = ACTIONS
         .iter()
         .filter_map(|a| {
             let (_, keys) = a.keys.iter().find(|(places, _)| places & place.bit() != 0)?;
-            Some(HelpRow {
+            let row = HelpRow {
                 keys: keys.join(" "),
                 verb: a.about.to_owned(),
                 why_not: why_not(a, app, feed)?,
-            })
+                group: a.group().word(),
+            };
+            Some((a, row))
         })
         .collect();
-    rows.sort_by_key(|row| row.why_not.is_some());
-    rows
+    // What works comes first, and of that what is urgent: nobody scrolls for the key that pauses.
+    rows.sort_by_key(|(a, row)| (row.why_not.is_some(), a.group(), a.urgency()));
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Why an action does nothing now, if it does nothing; `None` where read-only took it away altogether.

@@ -556,6 +556,7 @@ pub fn hints() -> Hints {
         keys: keys.to_owned(),
         verb: verb.to_owned(),
         why_not: why_not.map(str::to_owned),
+        group: "act",
     };
     let row = |name: &str, keys: &str, verb: &str| PaletteRow {
         name: name.to_owned(),

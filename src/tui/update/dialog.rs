@@ -5,6 +5,7 @@ use crate::{
     domain::{
         Time,
         event::Payload,
+        human,
         ids::{BackfillId, ChunkId},
         state::{Backfill, ChunkState},
     },
@@ -283,26 +284,12 @@ pub(in crate::tui) fn read_limit(text: &str) -> Option<Limit> {
     match words.as_slice() {
         ["auto"] => Some(Limit::Auto),
         [n] => n.parse().ok().map(Limit::Cap),
-        [n, "for", d] | [n, d] => Some(Limit::Force(n.parse().ok()?, read_duration(d)?)),
+        [n, "for", d] | [n, d] => {
+            let span = human::parse_duration(d).ok().filter(|d| !d.is_zero())?;
+            Some(Limit::Force(n.parse().ok()?, span))
+        }
         _ => None,
     }
-}
-
-/// `90s`, `30m`, `2h`, `1d`, whole numbers, at least a second.
-fn read_duration(text: &str) -> Option<Duration> {
-    let unit = text.chars().last()?;
-    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return None,
-    };
-    number
-        .checked_mul(seconds)
-        .filter(|s| *s > 0)
-        .map(Duration::from_secs)
 }
 
 /// Carries out the throttle line. A lower cap only reduces work and is sent at once; everything else shows its
@@ -410,6 +397,12 @@ mod tests {
         assert_eq!(read_limit("auto"), Some(Limit::Auto));
         let half_hour = Duration::from_secs(1800);
         assert_eq!(read_limit("6 for 30m"), Some(Limit::Force(6, half_hour)));
+        let longer = Duration::from_secs(5400);
+        assert_eq!(
+            read_limit("6 for 1h30m"),
+            Some(Limit::Force(6, longer)),
+            "a duration is read as everywhere else"
+        );
         assert_eq!(read_limit("6 30m"), Some(Limit::Force(6, half_hour)));
         for bad in [
             "",

@@ -16,7 +16,7 @@ use super::{
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
-    view,
+    view::{self, help::last_first, numbers::until},
 };
 use crate::domain::{
     Time,
@@ -74,6 +74,8 @@ pub struct Machine {
     /// Where read-only came from, so that it can be put on again.
     origin: &'static str,
     told_ctrl_d: bool,
+    /// Columns and rows of the terminal; none until it is known.
+    size: (u16, u16),
     /// Newest event and length of the log when the feed was last taken in, so that what is scrolled back stays put.
     newest: u64,
     log_lines: usize,
@@ -134,6 +136,7 @@ impl Machine {
             pinned: false,
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
+            size: (0, 0),
             newest: 0,
             log_lines: 0,
         }
@@ -230,6 +233,7 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
         }
         Msg::Resize(width, height) => {
             machine.pinned = view::pins_the_day(width, height);
+            machine.size = (width, height);
             Vec::new()
         }
         Msg::Tick => {
@@ -475,7 +479,13 @@ fn yank(machine: &mut Machine, feed: &Feed, now: Time) -> Vec<Effect> {
 
 fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
     let log = ctx.feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
-    let help = super::keymap::hints(&machine.app, ctx.feed).help.len();
+    let help = match machine.app.layers.last() {
+        Some(Layer::Help(_)) => {
+            let (width, height) = machine.size;
+            last_first(&super::keymap::hints(&machine.app, ctx.feed), width, height)
+        }
+        _ => 0,
+    };
     let move_by = |at: &mut usize, max: usize, up: bool| {
         *at = if up {
             at.saturating_add(1)
@@ -494,8 +504,8 @@ fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
         },
         Some(Layer::Help(at)) => match id {
             Id::ScrollTop => *at = 0,
-            Id::ScrollEnd => *at = help.saturating_sub(1),
-            _ => move_by(at, help.saturating_sub(1), !back),
+            Id::ScrollEnd => *at = help,
+            _ => move_by(at, help, !back),
         },
         Some(Layer::Plan(dialog)) => {
             let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
@@ -539,8 +549,8 @@ fn on_tick(machine: &mut Machine, now: Time) {
         .first()
         .filter(|p| old_news && now - p.at >= SILENCE)
     {
-        let ago = (now - oldest.at).num_seconds();
-        machine.say(format!("{}: {SENT} {ago} s ago, no answer yet", oldest.what), now);
+        let ago = until(now - oldest.at);
+        machine.say(format!("{}: {SENT} {ago} ago, no answer yet", oldest.what), now);
     }
 }
 

@@ -4,7 +4,7 @@ use super::{cursor, select};
 use crate::{
     domain::ids::{BackfillId, ChunkId},
     tui::{
-        action::{ACTIONS, Action, Id},
+        action::{ACTIONS, Action, Group, Id},
         keymap::{PaletteRow, Place, why_not},
         model::{App, Feed},
     },
@@ -30,14 +30,18 @@ pub struct Row {
     pub shown: PaletteRow,
 }
 
-/// The rows for the text typed so far, best first: the whole name or key, then beginnings, then letters in order.
+/// Where a row stands: whether after all that works, how well it fits, what it is for and how urgent it is.
+type Standing = (bool, u8, Option<Group>, usize);
+
+/// The rows for the text typed so far, best first: the whole name or key, then beginnings, then letters in order; of
+/// what fits alike the urgent first.
 /// What cannot be used now comes last and says why; what read-only took away is not there.
 pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
     let exact_key = text.trim().to_owned();
     let text = exact_key.to_lowercase();
-    let mut ranked: Vec<(bool, u8, Row)> = Vec::new();
+    let mut ranked: Vec<(Standing, Row)> = Vec::new();
     if let Some(row) = date(app, feed, &text) {
-        ranked.push((false, 0, row));
+        ranked.push(((false, 0, None, 0), row));
     }
     let place = Place::below(app);
     for action in ACTIONS.iter().filter(|a| offered(a, place)) {
@@ -54,7 +58,13 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
                 why_not,
             };
             let what = Pick::Action(action.id);
-            ranked.push((shown.why_not.is_some(), rank, Row { what, shown }));
+            // A name that was typed whole comes first also when it cannot be used now: enter must never do something
+            // else.
+            let last = shown.why_not.is_some() && (rank > 0 || text.is_empty());
+            ranked.push((
+                (last, rank, Some(action.group()), action.urgency()),
+                Row { what, shown },
+            ));
         }
     }
     for backfill in feed
@@ -72,12 +82,11 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
                 why_not: None,
             };
             let what = Pick::Show(backfill.id.clone());
-            ranked.push((false, rank, Row { what, shown }));
+            ranked.push(((false, rank, Some(Group::Screen), 0), Row { what, shown }));
         }
     }
-    // A name that was typed whole comes first also when it cannot be used now: enter must never do something else.
-    ranked.sort_by_key(|(disabled, rank, _)| (*disabled && *rank > 0, *rank));
-    ranked.into_iter().map(|(_, _, row)| row).collect()
+    ranked.sort_by_key(|(order, _)| *order);
+    ranked.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Everything that makes sense by name: what has a key here, and what has no key at all. Movement has not.

@@ -1,6 +1,10 @@
 //! Dialogs that ask before the world changes: what will happen, what will not and why, with Cancel in focus.
 
-use super::{header::is_production, numbers::of, scene::Scene};
+use super::{
+    header::is_production,
+    numbers::{of, until},
+    scene::Scene,
+};
 use crate::{
     plan::preview::{Ask, PreviewChunk},
     tui::{
@@ -8,7 +12,7 @@ use crate::{
         theme::{Level, Token},
         update::select::is_chosen,
         widgets::{
-            canvas::{Canvas, Piece, p, width},
+            canvas::{Canvas, Piece, p},
             fit::{columns, wrap},
         },
     },
@@ -262,9 +266,9 @@ pub(super) fn plan(
             Row::more(pieces)
         });
     }
-    let age = (scene.now - scene.feed.as_of).num_seconds().max(0);
+    let age = until(scene.now - scene.feed.as_of);
     let stamp = format!(
-        "plan {}, data {age} s old; recomputed when you confirm",
+        "plan {}, data {age} old; recomputed when you confirm",
         preview.digest
     );
     body.push(Row::more(vec![p(stamp, faint)]));
@@ -352,15 +356,14 @@ fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Ro
     let all = &dialog.preview.will;
     // Where all lanes are normal, nothing is said about lanes.
     let lanes = all.iter().any(|c| c.lane != "normal");
-    let room = if lanes { 18 } else { 27 };
+    let room = if lanes { 16 } else { 25 };
     let cut =
         |text: &str, max: u16| crate::tui::widgets::fit::fit(text, max, look.glyphs.cut_off).into_owned();
     let row = |day: &str, last: &str, attempt: &str, profile: &str, lane: &str| {
         let (last, profile) = (pad(&cut(last, room), room + 1), pad(&cut(profile, 8), 9));
-        format!(
-            "{day:<17}{last}{attempt:>7}  {profile}{}",
-            if lanes { lane } else { "" }
-        )
+        let lane = if lanes { lane } else { "" };
+        let row = format!("{day:<17}{last}{attempt:>7}  {profile}{lane}");
+        row.trim_end().to_owned()
     };
     let mut rows = vec![Row::more(vec![p(
         row("day", "last attempt", "attempt", "profile", "lane"),
@@ -563,12 +566,4 @@ fn act(dialog: &PlanDialog, unit: &str) -> String {
         Ask::StopSupervising => "stop supervising".to_owned(),
         Ask::StartSupervising => "start supervising".to_owned(),
     }
-}
-
-/// How wide the widest row is, for boxes that fit their text.
-pub(super) fn widest(rows: &[Row<'_>]) -> u16 {
-    rows.iter()
-        .map(|row| VALUE + width(&row.pieces))
-        .max()
-        .unwrap_or(0)
 }

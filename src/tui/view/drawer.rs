@@ -223,10 +223,8 @@ impl Drawer<'_> {
             label: "lane",
             value: vec![
                 (lane.word().to_owned(), text),
-                (
-                    format!("  weight {}, first profile {profile}", spec.weight(id)),
-                    muted,
-                ),
+                (format!("  weight {}", spec.weight(id)), muted),
+                (format!(", first profile {profile}"), muted),
             ],
         });
         rows
@@ -251,8 +249,10 @@ impl Drawer<'_> {
             return y;
         }
         canvas.put(x, y, end, row.label, self.scene.look.ink(Token::Muted));
-        let pieces: Vec<_> = row.value.iter().map(|(t, s)| p(t.as_str(), *s)).collect();
-        canvas.pieces(self.area.x + self.columns().values, y, end, &pieces);
+        let mut pieces = row.value.iter().map(|(t, s)| p(t.as_str(), *s));
+        let first: Vec<_> = pieces.next().into_iter().collect();
+        let more: Vec<Vec<_>> = pieces.map(|piece| vec![piece]).collect();
+        canvas.and_items(self.area.x + self.columns().values, y, end, &first, &more);
         y + 1
     }
 

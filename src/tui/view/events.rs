@@ -2,8 +2,9 @@
 
 use super::{
     calendar::name,
-    numbers::{clock, count, duration, of, short_clock, until},
+    numbers::{age, clock, count, duration, of, short_clock, until},
     scene::Scene,
+    sentences::clauses,
 };
 use crate::{
     domain::{
@@ -14,7 +15,10 @@ use crate::{
     tui::{
         model::Panel,
         theme::{Look, Token},
-        widgets::canvas::{Canvas, p, width},
+        widgets::{
+            canvas::{Canvas, p, width},
+            fit::columns,
+        },
     },
 };
 use ratatui::{layout::Rect, style::Style};
@@ -104,7 +108,10 @@ fn row(
     let x = canvas.put(area.x, y, end, &time, look.ink(Token::Faint));
     let x = x.max(area.x + if short { 5 } else { 8 }) + gap;
     canvas.put(x, y, end, &line.glyph.to_string(), line.ink);
-    let text = [p(if short { &line.short } else { &line.text }.as_str(), ink)];
+    let words = if short { &line.short } else { &line.text };
+    // Where a sentence does not fit it ends at a clause, if that leaves enough of it.
+    let words = clauses(words, |s| columns(s) <= end.saturating_sub(x + 2));
+    let text = [p(words, ink)];
     let actor = event
         .actor
         .name
@@ -288,11 +295,8 @@ fn ended(event: &Event, scene: &Scene<'_>, attempt: &AttemptId, outcome: &Outcom
 
 /// A length of time in three columns: `42m`, `4h`, `12d`.
 fn three(took: chrono::TimeDelta) -> String {
-    match took.num_seconds() {
-        s @ 86_400.. => format!("{}d", s / 86_400),
-        s @ 3_600.. => format!("{}h", s / 3_600),
-        _ => super::numbers::whole(took),
-    }
+    let s = took.num_seconds();
+    age(chrono::TimeDelta::seconds(if s >= 60 { s / 60 * 60 } else { s }))
 }
 
 fn took(scene: &Scene<'_>, event: &Event, attempt: &AttemptId) -> Option<chrono::TimeDelta> {

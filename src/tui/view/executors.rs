@@ -8,7 +8,7 @@ use crate::{
         theme::Token,
         widgets::{
             canvas::{Canvas, p},
-            fit::wrap,
+            fit::{columns, wrap},
         },
     },
 };
@@ -68,12 +68,17 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor:
     let used = canvas.right(area.x, y, end, &[p(seen, ink)]);
     let slots = format!("{}/{}", executor.running, executor.slots);
     let style = look.ink(if problem { Token::Faint } else { Token::Text });
-    let right = canvas.right(
-        area.x,
-        y,
-        used.min(end - 5).max(area.x + 1) - 1,
-        &[p(slots, style)],
-    );
+    let slots_end = used.min(end - 5).max(area.x + 1) - 1;
+    // Why it takes nothing says more than how much it would take.
+    let needed = executor
+        .problem
+        .as_ref()
+        .map_or(0, |p| SLOTS + columns(p) + columns(&slots) + 2);
+    let right = if area.x + needed > slots_end {
+        used
+    } else {
+        canvas.right(area.x, y, slots_end, &[p(slots, style)])
+    };
     let x = canvas.put(
         area.x,
         y,
@@ -84,7 +89,13 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor:
     let x = (area.x + SLOTS).max(x + 1);
     match &executor.problem {
         Some(problem) => {
-            canvas.put(x, y, right.saturating_sub(1), problem, look.ink(Token::Warn));
+            let room = right.saturating_sub(x + 1);
+            let says = if columns(problem) > room && room < 12 {
+                "fails"
+            } else {
+                problem
+            };
+            canvas.put(x, y, right.saturating_sub(1), says, look.ink(Token::Warn));
         }
         None => slots_row(canvas, x, y, right.saturating_sub(1), scene, executor),
     }

@@ -4,6 +4,7 @@ use super::{
     chunk_words::{date, reason},
     numbers::{clock, of},
     scene::Scene,
+    sentences::clauses,
 };
 use crate::{
     domain::state::ChunkState,
@@ -121,24 +122,35 @@ fn under_cursor(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>, short: bo
     let glyph = look.glyphs.narrow(chunk.state);
     let word = look.word(chunk.state);
     let gap = if row.width < 120 { " " } else { "  " };
-    let pieces = [
+    let day = [
         p(date, look.bold(Token::Bright)),
         p(
             format!(" {glyph} {}", chunk.state.word()),
             word.patch(look.bold(Token::Text).fg(word.fg.unwrap_or_default())),
         ),
+    ];
+    if short {
+        return canvas.pieces(x, y, end, &day);
+    }
+    let room = end.saturating_sub(x + width(&day) + columns(gap));
+    // What cannot be said to the end of a clause is cut, and what would help then gives way.
+    let why = clauses(&why, |s| columns(s) <= room).to_owned();
+    let left = room.saturating_sub(columns(&why));
+    let unblock = clauses(&unblock, |s| columns(s) + 2 <= left);
+    let [day, state] = day;
+    let first = [
+        day,
+        state,
         p(gap, look.ink(Token::Text)),
         p(why, look.ink(Token::Text)),
-        p(
-            if unblock.is_empty() {
-                String::new()
-            } else {
-                format!(". {unblock}")
-            },
-            look.ink(Token::Muted),
-        ),
     ];
-    canvas.pieces(x, y, end, &pieces[..if short { 2 } else { pieces.len() }])
+    let more = vec![p(format!(". {unblock}"), look.ink(Token::Muted))];
+    let more = if unblock.is_empty() {
+        Vec::new()
+    } else {
+        vec![more]
+    };
+    canvas.and_items(x, y, end, &first, &more)
 }
 
 /// Without a cursor the line speaks of what is most urgent.
@@ -155,19 +167,19 @@ fn uncertain_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> u16 
         format!(" since {}", clock(t, scene.now, scene.zone))
     });
     let glyph = look.glyphs.narrow(ChunkState::Uncertain);
-    let pieces = [
+    let first = [
         p(format!("{} uncertain ", of(n, unit)), look.bold(Token::Bright)),
         p(glyph.to_string(), look.ink(Token::Warn)),
         p(
             format!(" no answer{since}; their slots stay taken."),
             look.ink(Token::Text),
         ),
-        p(
-            " Nothing is resubmitted until an executor answers",
-            look.ink(Token::Muted),
-        ),
     ];
-    canvas.pieces(row.x + 1, row.y, row.right(), &pieces)
+    let more = p(
+        " Nothing is resubmitted until an executor answers",
+        look.ink(Token::Muted),
+    );
+    canvas.and_items(row.x + 1, row.y, row.right(), &first, &[vec![more]])
 }
 
 /// With a selection the line names it. `short`: only how much is selected.
@@ -184,17 +196,19 @@ fn selection_line(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>, short: 
         0 => String::new(),
         n => format!(". {} not part of it any more", of(n as u64, "mark")),
     };
-    let pieces = [
+    let first = [
         p(
             format!("{} selected", of(selected.total, unit)),
             look.bold(Token::Bright),
         ),
         p(range, look.ink(Token::Text)),
         p(lost, look.ink(Token::Warn)),
-        p(". Every action opens its plan first", look.ink(Token::Muted)),
     ];
-    let pieces = &pieces[..if short { 1 } else { pieces.len() }];
-    Some(canvas.pieces(row.x + 1, row.y, row.right(), pieces))
+    if short {
+        return Some(canvas.pieces(row.x + 1, row.y, row.right(), &first[..1]));
+    }
+    let more = vec![p(". Every action opens its plan first", look.ink(Token::Muted))];
+    Some(canvas.and_items(row.x + 1, row.y, row.right(), &first, &[more]))
 }
 
 /// A one-line prompt in place of the cursor line.

@@ -185,7 +185,7 @@ fn owner<'a>(scene: &Scene<'a>, roomy: bool, wide: bool) -> Vec<Piece<'a>> {
             age: renewed,
         } => {
             // A long host name must not push the order's own name away.
-            let tight = refused && !roomy;
+            let tight = (refused || scene.app.read_only.is_some()) && !roomy;
             let holder = fit(holder, if tight { 12 } else { 28 }, look.glyphs.cut_off);
             pieces.push(p(holder, look.ink(Token::Text)));
             let more = if tight {

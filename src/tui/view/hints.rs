@@ -9,6 +9,8 @@ pub struct HelpRow {
     pub verb: String,
     /// Why they do nothing here and now; `None` when they work.
     pub why_not: Option<String>,
+    /// What it is for, as a title over those that are for the same.
+    pub group: &'static str,
 }
 
 /// One row of the palette.

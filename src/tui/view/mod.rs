@@ -13,6 +13,7 @@ mod first;
 mod fold;
 mod footer;
 mod header;
+pub mod help;
 pub mod hints;
 mod lag;
 mod lag_page;
@@ -547,7 +548,7 @@ fn layers(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Posi
                 None
             }
             Layer::Help(first) => {
-                overlay::help(canvas, area, scene, *first);
+                help::draw(canvas, area, scene, *first);
                 None
             }
             Layer::Palette(typed, chosen) => overlay::palette(canvas, area, scene, typed, *chosen),

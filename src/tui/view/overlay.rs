@@ -1,13 +1,13 @@
-//! Layers that ask or explain: the limit, why, help, the palette.
+//! Layers that ask or explain: the limit, why, the palette.
 
 use super::{
     chunk_words::{date, reason},
-    dialog::{LABEL, Row, Sheet, VALUE, class, place, widest},
+    dialog::{LABEL, Row, Sheet, VALUE, class, place},
     end,
     footer::input,
-    numbers::{delta, duration, of},
+    numbers::{delta, duration},
     scene::Scene,
-    sentences::{allowed, why},
+    sentences::{allowed, clauses, why},
 };
 use crate::{
     plan::eta::Eta,
@@ -15,7 +15,7 @@ use crate::{
         theme::Token,
         update::{Limit, limit_of, read_limit},
         widgets::{
-            canvas::{Canvas, p},
+            canvas::{Canvas, Piece, p},
             fit::{columns, wrap},
         },
     },
@@ -262,70 +262,20 @@ fn rows<'a>(
     rows
 }
 
-/// Keys of this place: those that work first, then those that do not, with the reason. And the legend.
-pub(super) fn help(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, first: usize) {
+/// How many rows are out of sight above and below, so that nobody takes a part of a list for all of it.
+pub(super) fn hidden<'a>(scene: &Scene<'_>, above: usize, below: usize) -> Vec<Piece<'a>> {
     let look = scene.look;
-    let (text, muted, faint) = (
-        look.ink(Token::Text),
-        look.ink(Token::Muted),
-        look.ink(Token::Faint),
-    );
-    let key = look.bold(Token::Accent);
-    let mut body: Vec<Row<'_>> = Vec::new();
-    let (works, not): (Vec<_>, Vec<_>) = scene.hints.help.iter().partition(|row| row.why_not.is_none());
-    for row in works {
-        body.push(Row::new(
-            p(row.keys.clone(), key),
-            vec![p(row.verb.clone(), text)],
-        ));
-    }
-    if !not.is_empty() {
-        body.push(Row::blank());
-    }
-    for row in not {
-        let why = row.why_not.clone().unwrap_or_default();
-        body.push(Row::new(
-            p(row.keys.clone(), faint),
-            vec![p(row.verb.clone(), muted), p(format!("  {why}"), faint)],
-        ));
-    }
-    body.push(Row::blank());
-    for (i, states) in crate::domain::state::ChunkState::ALL.chunks(4).enumerate() {
-        let mut pieces = Vec::new();
-        for state in states {
-            let glyph = look.glyphs.narrow(*state);
-            let sign = look
-                .tile(*state)
-                .filter(|_| *state != crate::domain::state::ChunkState::Done);
-            pieces.push(p(glyph.to_string(), sign.unwrap_or(look.word(*state))));
-            pieces.push(p(format!(" {:<13}", state.word()), muted));
-        }
-        body.push(if i == 0 {
-            Row::new(p("legend", muted), pieces)
-        } else {
-            Row::more(pieces)
-        });
-    }
-    let all = body.len();
-    let room = usize::from(area.height.saturating_sub(8)).max(1);
-    let first = first.min(all.saturating_sub(room));
-    body.drain(..first);
-    let left = body.len().saturating_sub(room);
-    body.truncate(room);
-    let mut last = vec![p("esc", key), p(" closes", muted)];
-    if left > 0 || first > 0 {
-        let says = format!("   {} of {all} rows, j k scroll", body.len());
-        last.push(p(says, faint));
-    }
-    let sheet = Sheet {
-        title: vec![p("Keys here", look.bold(Token::Bright))],
-        right: Vec::new(),
-        width: (widest(&body) + 3).clamp(50, 90),
-        body,
-        last: vec![Row::more(last)],
-        bar: Token::Info,
+    let (warn, muted) = (look.bold(Token::Warn), look.ink(Token::Muted));
+    let part = |n: usize, glyph: char, word: &'static str| {
+        let shown = vec![
+            p(format!("   {glyph} {n}"), warn),
+            p(format!(" more {word}"), muted),
+        ];
+        if n > 0 { shown } else { Vec::new() }
     };
-    sheet.draw(canvas, area, scene);
+    let mut pieces = part(below, look.glyphs.falling, "below");
+    pieces.extend(part(above, look.glyphs.rising, "above"));
+    pieces
 }
 
 /// The command line: what is typed, and the actions that match, chosen one marked.
@@ -363,10 +313,14 @@ pub(super) fn palette(
             p(format!("{mark} "), look.bold(Token::Accent)),
             p(format!("{:<wide$}  ", row.name), name),
             p(format!("{:<8}", row.keys), look.ink(Token::Accent)),
-            p(row.verb.clone(), ink),
         ];
-        if let Some(why) = &row.why_not {
-            pieces.push(p(format!("  {why}"), faint));
+        match &row.why_not {
+            // Why it does nothing says more than what it would do.
+            Some(why) => {
+                let room = 75u16.saturating_sub(names + 12);
+                pieces.push(p(clauses(why, |s| columns(s) <= room).to_owned(), faint));
+            }
+            None => pieces.push(p(row.verb.clone(), ink)),
         }
         body.push(Row {
             label: None,
@@ -387,13 +341,14 @@ pub(super) fn palette(
         p("esc", key),
         p(" closes", muted),
     ];
-    if rows.len() > room {
-        last.push(p(format!("   {}", of(rows.len() as u64, "action")), faint));
-    }
+    last.extend(hidden(scene, first, rows.len().saturating_sub(first + room)));
     let selected = (!rows.is_empty()).then_some(2 + chosen - first);
     let sheet = Sheet {
         title: vec![p("Command", look.bold(Token::Bright))],
-        right: place(scene),
+        right: match rows.len() {
+            0 => place(scene),
+            all => vec![p(format!("{} of {all}", chosen + 1), muted)],
+        },
         width: 78,
         body,
         last: vec![Row {
@@ -425,5 +380,10 @@ pub(super) fn palette(
         return None;
     }
     let x = canvas.put(at.x + LABEL, top, at.right() - 2, ": ", key);
-    Some(input(canvas, x, top, at.right() - 2, typed, "", scene))
+    let remark = if typed.is_empty() {
+        "type a part of a name, a key or a date; up and down choose"
+    } else {
+        ""
+    };
+    Some(input(canvas, x, top, at.right() - 2, typed, remark, scene))
 }

@@ -128,6 +128,20 @@ impl Canvas<'_> {
         }
     }
 
+    /// Draws what must be there, cut before column `end` if need be, and after it whole items for which there is room:
+    /// half of a word that could be left out is worse than none.
+    pub fn and_items(
+        &mut self,
+        x: u16,
+        y: u16,
+        end: u16,
+        first: &[Piece<'_>],
+        more: &[Vec<Piece<'_>>],
+    ) -> u16 {
+        let after = self.pieces(x, y, end, first);
+        self.items(after, y, end, 0, more)
+    }
+
     /// Draws whole items with `gap` columns between them, and drops from the right what does not fit. Returns the
     /// column after the last one drawn.
     pub fn items(&mut self, x: u16, y: u16, end: u16, gap: u16, items: &[Vec<Piece<'_>>]) -> u16 {
