@@ -134,7 +134,8 @@ fn a_rerun_of_the_failed_runs_exactly_those_and_the_others_keep_their_attempts()
         ])
         .ok();
     assert!(
-        said.out.starts_with("Re-run 3 failed days recorded for 3 chunks"),
+        said.out
+            .starts_with("Re-run 3 quarantined days recorded for 3 chunks"),
         "{said:?}"
     );
     let asked = workspace.payloads().into_iter().find_map(|p| match p {

@@ -3,6 +3,9 @@
 #![allow(dead_code)] // Each test binary uses its own part of the night.
 
 pub mod cases;
+mod keys;
+
+pub use keys::hints;
 
 use backfill::{
     config::Unit,
@@ -23,7 +26,7 @@ use backfill::{
         glyphs::GlyphSet,
         model::{App, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
         theme::{Level, Look},
-        view::{HelpRow, Hints, PaletteRow, draw_on},
+        view::draw_on,
     },
 };
 use chrono::{NaiveDate, TimeDelta, TimeZone, Utc};
@@ -546,54 +549,6 @@ pub fn app() -> App {
         read_only: None,
         why: None,
         quit_asked: None,
-    }
-}
-
-/// Keys as an action table would give them.
-pub fn hints() -> Hints {
-    let pair = |(k, v): (&str, &str)| (k.to_owned(), v.to_owned());
-    let help = |keys: &str, verb: &str, why_not: Option<&str>| HelpRow {
-        keys: keys.to_owned(),
-        verb: verb.to_owned(),
-        why_not: why_not.map(str::to_owned),
-        group: "act",
-    };
-    let row = |name: &str, keys: &str, verb: &str| PaletteRow {
-        name: name.to_owned(),
-        keys: keys.to_owned(),
-        verb: verb.to_owned(),
-        why_not: None,
-    };
-    Hints {
-        keys: [
-            ("hjkl", "move"),
-            ("+ -", "zoom"),
-            ("n", "next failed"),
-            ("enter", "open"),
-            ("w", "why"),
-            ("r", "re-run"),
-            ("p", "pause"),
-            ("t", "limit"),
-            ("b", "hold"),
-            (":", "command"),
-            ("?", "help"),
-        ]
-        .map(pair)
-        .into(),
-        help: vec![
-            help("h j k l", "move by week and day", None),
-            help("r", "re-run failed days", None),
-            help("s", "skip", None),
-            help("b", "hold", None),
-            help("l", "log", None),
-            help("f", "follow events", None),
-            help("K", "stop running days", Some("no running day is selected")),
-        ],
-        palette: vec![
-            row("pause", "p", "pause the whole order at once"),
-            row("rerun-failed", "r", "re-run failed and missing days"),
-            row("throttle", "t", "cap the running weight"),
-        ],
     }
 }
 

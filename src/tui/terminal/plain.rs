@@ -80,7 +80,7 @@ fn home(feed: &Feed, app: &App, now: Time) -> Vec<String> {
             .map(|found| found.as_ref().err().map(|why| clean(why)).unwrap_or_default());
         lines.push(match why {
             Some(why) => format!("no backfill on the screen {why}"),
-            None => "reading the journal".to_owned(),
+            None => "no backfill on the screen, reading the journal".to_owned(),
         });
         return lines;
     };
