@@ -278,11 +278,11 @@ pub static ACTIONS: &[Action] = &[
         "re-run all that failed or is quarantined",
     )
     .class(Class::Widen)
-    .foot(50, "", "re-run")
+    .foot(50, "", "re-run failed")
     .when(enabled::can_rerun_failed),
-    look(Id::Rerun, "rerun", &[(DAYS, &["R"])], "re-run all, done ones too")
+    look(Id::Rerun, "rerun", &[(DAYS, &["R"])], "re-run, done days too")
         .class(Class::Widen)
-        .foot(72, "", "re-run all")
+        .foot(72, "", "re-run")
         .when(enabled::has_cursor),
     look(Id::Skip, "skip", &[(DAYS, &["s"])], "skip: settled without a run")
         .class(Class::Widen)
@@ -450,7 +450,7 @@ pub static ACTIONS: &[Action] = &[
         &[(PLAN, &["tab"])],
         "every day with its reason",
     )
-    .foot(14, "", "every day"),
+    .foot(14, "", "details"),
     look(
         Id::Close,
         "close",

@@ -226,9 +226,9 @@ fn prompt(canvas: &mut Canvas<'_>, row: Rect, scene: &Scene<'_>) -> Option<Posit
             "date, state, cause, executor; empty shows all".to_owned(),
         ),
         Layer::Reason(text) => (
-            "reason",
+            "reason, optional",
             text,
-            "optional; enter records it, esc leaves it out".to_owned(),
+            "enter records it, esc leaves it out".to_owned(),
         ),
         _ => return None,
     };
