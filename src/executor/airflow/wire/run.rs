@@ -111,8 +111,8 @@ impl Run {
 #[derive(Deserialize)]
 struct RunWire {
     dag_run_id: String,
-    #[serde(default)]
-    dag_id: String,
+    #[serde(default, deserialize_with = "soft")]
+    dag_id: Option<String>,
     // The days are strict: a date that is not understood must not look like no date.
     #[serde(default)]
     logical_date: Option<Time>,
@@ -154,7 +154,7 @@ impl From<RunWire> for Run {
     fn from(wire: RunWire) -> Self {
         Self {
             id: wire.dag_run_id,
-            dag: wire.dag_id,
+            dag: wire.dag_id.unwrap_or_default(),
             logical_date: wire.logical_date.or(wire.execution_date),
             interval: wire.data_interval_start.zip(wire.data_interval_end),
             run_after: wire.run_after,
@@ -180,7 +180,6 @@ pub struct DagStats {
     /// The DAG.
     #[serde(rename = "dag_id")]
     pub dag: String,
-    #[serde(default)]
     stats: Vec<StateCount>,
 }
 

@@ -112,10 +112,10 @@ impl TaskInstance {
 #[derive(Deserialize)]
 struct TaskWire {
     task_id: String,
-    #[serde(default)]
-    dag_id: String,
-    #[serde(default)]
-    dag_run_id: String,
+    #[serde(default, deserialize_with = "soft")]
+    dag_id: Option<String>,
+    #[serde(default, deserialize_with = "soft")]
+    dag_run_id: Option<String>,
     #[serde(default, deserialize_with = "soft")]
     map_index: Option<i64>,
     #[serde(default, deserialize_with = "soft")]
@@ -160,8 +160,8 @@ impl From<TaskWire> for TaskInstance {
     fn from(wire: TaskWire) -> Self {
         Self {
             task: wire.task_id,
-            dag: wire.dag_id,
-            run: wire.dag_run_id,
+            dag: wire.dag_id.unwrap_or_default(),
+            run: wire.dag_run_id.unwrap_or_default(),
             map_index: wire.map_index.and_then(|i| u32::try_from(i).ok()),
             map_label: filled(wire.rendered_map_index),
             state: wire.state,
