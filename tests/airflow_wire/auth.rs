@@ -258,6 +258,51 @@ async fn a_server_that_refuses_its_own_fresh_token_is_not_asked_for_another() {
 
 /// Case S03.
 #[tokio::test]
+async fn a_token_that_was_good_is_replaced_once_and_when_that_is_refused_too_it_ends() {
+    let calls = AtomicU32::new(0);
+    let server = server(86_400, move |_, _| {
+        Some(match calls.fetch_add(1, Ordering::SeqCst) {
+            0 => dags(),
+            _ => recorded(401, "v2_error_401_expired.json"),
+        })
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let (airflow, clock) = connect(&server, good(&dir));
+    airflow.dags().await.unwrap();
+    for _ in 0..10 {
+        assert_eq!(airflow.dags().await.unwrap_err().kind, Kind::LoggedOut);
+        clock.advance(100_000);
+    }
+    assert_eq!(log_ins(&server).await, 2);
+    assert_eq!(asked(&server).await.len(), 6);
+}
+
+#[tokio::test]
+async fn callers_whose_token_is_refused_at_once_log_in_once_between_them() {
+    let server = server(86_400, |log_ins, request| {
+        let newest = format!("Bearer {}", jwt(&log_ins.to_string(), T0, T0 + 86_400));
+        let good = bearer(request) == newest && (log_ins > 1 || request.url.path() == "/api/v2/dags");
+        Some(if good {
+            dags()
+        } else {
+            recorded(403, "v2_error_403_bad_token.json")
+        })
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let (airflow, _) = connect(&server, good(&dir));
+    airflow.dags().await.unwrap();
+    let calls = (0..6).map(|_| airflow.pools());
+    for outcome in futures::future::join_all(calls).await {
+        // The answer is of another kind, but it is one.
+        assert_eq!(outcome.unwrap_err().kind, Kind::NotUnderstood);
+    }
+    assert_eq!(log_ins(&server).await, 2);
+}
+
+/// Case S03.
+#[tokio::test]
 async fn a_ready_token_that_is_refused_is_not_sent_again_until_the_file_holds_another() {
     let server = airflow3(|request| {
         Some(match bearer(request) {

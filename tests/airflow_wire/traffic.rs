@@ -119,14 +119,20 @@ async fn two_requests_are_under_way_at_once_and_never_three() {
 #[tokio::test]
 async fn the_panel_has_the_last_failure_in_the_servers_words_and_its_time() {
     let server = airflow3(|request| {
-        Some(match request.method.as_str() {
-            "GET" => recorded(200, "v2_dag.json"),
+        Some(match (request.method.as_str(), request.url.path()) {
+            (_, "/api/v2/dags/events_daily/dagRuns/looked-for") => recorded(404, "v2_error_404_run.json"),
+            ("GET", _) => recorded(200, "v2_dag.json"),
             _ => recorded(403, "v2_error_403_viewer.json"),
         })
     })
     .await;
     let (airflow, clock) = connect(&server, Auth::None);
-    assert_eq!(airflow.usage().last_error, None);
+    assert_eq!(airflow.run("events_daily", "looked-for").await, Ok(None));
+    assert_eq!(
+        airflow.usage().last_error,
+        None,
+        "that there is no such run is an answer"
+    );
     airflow.pause_dag("events_daily", true).await.unwrap_err();
     clock.advance(30);
     airflow.dag("events_daily").await.unwrap();
@@ -137,7 +143,7 @@ async fn the_panel_has_the_last_failure_in_the_servers_words_and_its_time() {
         (at("2026-11-29T17:00:00Z"), Cause::Forbidden, "403: Forbidden")
     );
     assert_eq!(usage.answered, Some(at("2026-11-29T17:00:30Z")));
-    assert_eq!((usage.requests, usage.last_minute, usage.budget), (3, 3, 10_000));
+    assert_eq!((usage.requests, usage.last_minute, usage.budget), (4, 4, 10_000));
 }
 
 #[tokio::test]

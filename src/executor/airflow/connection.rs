@@ -488,7 +488,11 @@ impl Connection {
         )
     }
 
+    /// That something is not there is an answer, and no failure.
     fn note_failure(&self, error: &CallError) {
+        if error.kind == Kind::Absent {
+            return;
+        }
         let at = self.clock.wall();
         self.traffic().last_error = Some((at, error.error.clone()));
     }
