@@ -1,6 +1,7 @@
 //! Floor 3: executors. One trait, one folder an adapter; nothing outside an adapter's folder knows its name, the
 //! planner and the screen only use what it declares.
 
+pub mod airflow;
 pub mod local;
 
 use crate::{

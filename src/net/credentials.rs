@@ -32,10 +32,28 @@ pub(super) struct Credentials {
 }
 
 /// What goes into one request.
-pub(super) enum Login {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
+    /// Nothing.
     None,
-    Basic { user: String, password: Secret },
+    /// User and password.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A token.
     Bearer(Secret),
+}
+
+impl Login {
+    const fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::None => None,
+            Self::Basic { password: secret, .. } | Self::Bearer(secret) => Some(secret),
+        }
+    }
 }
 
 /// Everything that was fetched for one request.
@@ -43,6 +61,16 @@ pub(super) struct Fetched {
     pub(super) login: Login,
     pub(super) headers: HeaderMap,
     pub(super) redactor: Redactor,
+}
+
+impl Fetched {
+    /// Puts a request's own login in the place of the endpoint's.
+    pub(super) fn use_login(&mut self, login: &Login) {
+        if let Some(secret) = login.secret() {
+            self.redactor.add(secret.reveal());
+        }
+        self.login = login.clone();
+    }
 }
 
 impl Credentials {
@@ -116,7 +144,7 @@ impl Credentials {
                 Login::Bearer(token)
             }
         };
-        if let Login::Basic { password: secret, .. } | Login::Bearer(secret) = &login {
+        if let Some(secret) = login.secret() {
             redactor.add(secret.reveal());
         }
         Ok(Fetched {

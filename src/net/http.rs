@@ -393,7 +393,7 @@ impl Exchange<'_> {
         let client = self.endpoint.client().await?;
         let mut call = client
             .request(self.request.method.clone(), url)
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, self.request.accept)
             .headers(fetched.headers);
         call = match fetched.login {
             Login::None => call,
@@ -404,6 +404,9 @@ impl Exchange<'_> {
             Body::None => call,
             Body::Form(fields) => call.form(fields),
             Body::Json(document) => call.json(document),
+            Body::Sealed(text, _) => call
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(text.reveal().to_owned()),
         };
         let call = call.build().map_err(|e| classify(&e))?;
         self.note(|p| {
@@ -439,7 +442,13 @@ impl Exchange<'_> {
         } else {
             credentials.fetch()
         };
-        let fetched = fetched.map_err(|why| Trouble::new(Cause::Local, why))?;
+        let mut fetched = fetched.map_err(|why| Trouble::new(Cause::Local, why))?;
+        if let Some(login) = &self.request.login {
+            fetched.use_login(login);
+        }
+        if let Body::Sealed(_, hidden) = &self.request.body {
+            fetched.redactor.add(hidden.reveal());
+        }
         self.note(|p| {
             p.stage = "connecting";
             p.redactor = fetched.redactor.clone();

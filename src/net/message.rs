@@ -2,9 +2,11 @@
 
 use super::{
     classify::Trouble,
+    credentials::Login,
     error::{AdapterError, Cause},
     words::{Redactor, words_of},
 };
+use crate::config::secret::Secret;
 use chrono::{DateTime, Utc};
 use reqwest::{
     Method,
@@ -24,6 +26,8 @@ pub struct Request {
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Body,
     pub(super) deadline: Option<Duration>,
+    pub(super) login: Option<Login>,
+    pub(super) accept: &'static str,
 }
 
 #[derive(Debug, Clone)]
@@ -31,6 +35,8 @@ pub(super) enum Body {
     None,
     Form(Vec<(String, String)>),
     Json(serde_json::Value),
+    /// A JSON text, and the secret in it.
+    Sealed(Secret, Secret),
 }
 
 impl Request {
@@ -42,6 +48,8 @@ impl Request {
             query: Vec::new(),
             body: Body::None,
             deadline: None,
+            login: None,
+            accept: "application/json",
         }
     }
 
@@ -73,6 +81,27 @@ impl Request {
     #[must_use]
     pub fn json(mut self, document: serde_json::Value) -> Self {
         self.body = Body::Json(document);
+        self
+    }
+
+    /// Sends this JSON text, in which `hidden` stands: neither is ever shown, also not where the other side repeats it.
+    #[must_use]
+    pub fn sealed_json(mut self, text: Secret, hidden: Secret) -> Self {
+        self.body = Body::Sealed(text, hidden);
+        self
+    }
+
+    /// Logs in this way instead of the endpoint's own.
+    #[must_use]
+    pub fn login(mut self, login: Login) -> Self {
+        self.login = Some(login);
+        self
+    }
+
+    /// Asks for this type of answer instead of JSON.
+    #[must_use]
+    pub const fn accept(mut self, media_type: &'static str) -> Self {
+        self.accept = media_type;
         self
     }
 

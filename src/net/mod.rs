@@ -13,6 +13,7 @@ pub mod proxy;
 mod tls;
 mod words;
 
+pub use credentials::Login;
 pub use error::{AdapterError, Cause};
 pub use http::{Endpoint, EndpointSettings, Surroundings};
 pub use message::{Answer, Request};
