@@ -148,10 +148,13 @@ impl Backfill {
                         self.state().word()
                     ));
                 }
-                self.pause = Some(Pause {
-                    mark: mark(event),
-                    until: *until,
-                    applied: None,
+                self.pause = Some(match self.pause.take() {
+                    Some(standing) => standing.joined(mark(event), *until),
+                    None => Pause {
+                        mark: mark(event),
+                        until: *until,
+                        applied: None,
+                    },
                 });
             }
             Payload::Resumed {} => {

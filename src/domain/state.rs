@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Raised whenever the fold or the shape of [`State`] changes, so that older snapshots are not used.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 /// One try at a chunk, as history keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,6 +123,33 @@ pub struct Pause {
     pub applied: Option<Vec<AttemptId>>,
 }
 
+impl Pause {
+    /// What stands after another pause came: nobody's pause is shortened by it, and whose lasts longer is the one that
+    /// is told. Who adds a reason to their own pause has paused since the first of the two. The supervisor confirms it
+    /// anew.
+    #[must_use]
+    pub fn joined(self, mark: Mark, until: Option<Time>) -> Self {
+        // No end is later than any.
+        let end = |until: Option<Time>| (until.is_none(), until);
+        let longest = end(until).max(end(self.until)).1;
+        let mark = if mark.by == self.mark.by {
+            Mark {
+                reason: mark.reason.or(self.mark.reason),
+                ..self.mark
+            }
+        } else if end(until) > end(self.until) {
+            mark
+        } else {
+            self.mark
+        };
+        Self {
+            mark,
+            until: longest,
+            applied: None,
+        }
+    }
+}
+
 /// The controller's limit as last journaled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitState {
@@ -138,6 +165,19 @@ pub struct LimitState {
     pub at: Time,
     /// The throttle's state as JSON; empty before its first change.
     pub checkpoint: String,
+}
+
+impl LimitState {
+    /// The why sentence with the time from which it is, as `clock` writes it: what was so when the limit changed need
+    /// not be so now.
+    pub fn dated(&self, clock: impl Fn(Time) -> String) -> String {
+        match self.why.split_once(": ") {
+            Some((change, reason)) if change.starts_with("limit ") && !change.contains(" at ") => {
+                format!("{change} at {}: {reason}", clock(self.at))
+            }
+            _ => self.why.clone(),
+        }
+    }
 }
 
 /// Starts stopped because too much failed alike.

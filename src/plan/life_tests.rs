@@ -140,6 +140,43 @@ fn a_pause_stays_over_a_change_of_supervisor() {
     assert!(night.decide().is_empty());
 }
 
+/// Somebody else's pause is neither shortened nor taken over by one that ends sooner.
+#[test]
+fn a_pause_is_never_shortened_by_another() {
+    let mut night = Night::new(3);
+    let alice = Actor {
+        name: "alice".to_owned(),
+        origin: "os user".to_owned(),
+    };
+    night.event(alice.clone(), Payload::Paused { until: None });
+    let soon = night.now + chrono::Duration::minutes(1);
+    let seq = night.human(Payload::Paused { until: Some(soon) });
+    assert_eq!(night.state.refusal(seq), None);
+    let pause = night.backfill().pause.clone().unwrap();
+    assert_eq!((pause.until, pause.mark.by), (None, alice));
+    night.now = soon + chrono::Duration::minutes(1);
+    assert!(night.decide().is_empty());
+}
+
+#[test]
+fn a_pause_that_lasts_longer_takes_the_place_of_a_shorter_one() {
+    let mut night = Night::new(3);
+    let (soon, later) = (chrono::Duration::minutes(1), chrono::Duration::minutes(9));
+    let until = night.now + soon;
+    night.human(Payload::Paused { until: Some(until) });
+    let until = Some(night.now + later);
+    night.human(Payload::Paused { until });
+    assert_eq!(night.backfill().pause.as_ref().unwrap().until, until);
+    let since = night.backfill().pause.as_ref().unwrap().mark.at;
+    night.human(Payload::Paused { until: None });
+    let pause = night.backfill().pause.as_ref().unwrap();
+    assert_eq!(
+        (pause.until, pause.mark.at),
+        (None, since),
+        "the same person's, since the first"
+    );
+}
+
 #[test]
 fn an_illegal_command_changes_nothing_and_its_author_is_told_why() {
     let mut night = Night::new(2);

@@ -274,6 +274,10 @@ fn stop(backfill: &Backfill, asked: &[ChunkId], now: Time) -> Preview {
         ("undo", "none for the attempts; re-run the days: R".to_owned()),
     ];
     preview.will = will;
+    for row in &mut preview.will {
+        let running = backfill.chunk(row.chunk).and_then(Chunk::open);
+        row.attempt = running.map_or(row.attempt, |a| a.no);
+    }
     preview.will_not = will_not;
     preview
 }

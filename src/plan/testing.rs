@@ -183,7 +183,8 @@ impl Night {
         seq
     }
 
-    fn event(&mut self, actor: Actor, payload: Payload) -> u64 {
+    /// An event of anybody.
+    pub fn event(&mut self, actor: Actor, payload: Payload) -> u64 {
         self.push(Some(self.id()), actor, payload)
     }
 

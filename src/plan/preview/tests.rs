@@ -88,6 +88,7 @@ fn stopping_names_the_work_that_is_lost() {
         (preview.class, preview.will.len(), preview.will_not.len()),
         (3, 1, 1)
     );
+    assert_eq!(preview.will[0].attempt, 1, "the one that runs, not the next one");
     assert!(
         preview
             .facts

@@ -334,7 +334,7 @@ fn why_limited(backfill: &Backfill, now: Time) -> String {
             None => String::new(),
         },
         _ if backfill.limit.why.is_empty() => format!("limit {}", allowed.value),
-        _ => backfill.limit.why.clone(),
+        _ => backfill.limit.dated(at),
     }
 }
 
