@@ -338,6 +338,34 @@ async fn a_shim_whose_supervisor_no_longer_listens_goes_on() {
     assert_eq!(runs(&machine), 1);
 }
 
+/// Somebody tidied the state directory, with the run's claim and records in it.
+#[tokio::test]
+async fn an_attempt_whose_folder_was_removed_runs_no_second_time() {
+    let mut machine = Machine::new();
+    let order = machine.script(RAN);
+    assert_eq!(machine.run(&order).await.result, Ok(()));
+    fs::remove_dir_all(machine.path("state/attempts")).unwrap();
+    let again = machine.executor.submit(order.clone()).await;
+    assert!(matches!(again, SubmitAnswer::AlreadyExists { .. }), "{again:?}");
+    assert_eq!(runs(&machine), 1);
+    assert_eq!(failure(&machine.end(&order).await).class, FailureClass::Killed);
+}
+
+#[tokio::test]
+async fn a_run_whose_folder_was_removed_is_ended_and_never_called_one_that_never_ran() {
+    let machine = Machine::new();
+    let order = machine.script(&format!("{RAN}; echo $$ > pid; exec sleep 600"));
+    machine.start(&order).await;
+    until("it runs", || !machine.read("pid").is_empty()).await;
+    fs::remove_dir_all(machine.path("state/attempts")).unwrap();
+    let machine = machine.restarted();
+    let Probe::Ended(end) = machine.probe(&order).await else {
+        panic!("the run is gone, and nobody can say that it never was");
+    };
+    assert_eq!(failure(&end).class, FailureClass::Killed);
+    assert!(!alive(&machine.read("pid")));
+}
+
 /// Case B04: the supervisor dies while it hands the order over.
 #[test]
 fn half_an_order_is_none() {
@@ -541,6 +569,7 @@ async fn swept_attempts_are_gone_and_still_run_only_once() {
     assert_eq!(sweep_attempts(&state, |a| *a == order.attempt), 1);
     assert_eq!(fs::read_dir(state.join("attempts")).unwrap().count(), 0);
     let answer = machine.executor.submit(order.clone()).await;
-    assert!(matches!(answer, SubmitAnswer::NotWanted { .. }), "{answer:?}");
+    // The ledger of this boot still knows it; after a boot the journal does.
+    assert!(matches!(answer, SubmitAnswer::AlreadyExists { .. }), "{answer:?}");
     assert_eq!(runs(&machine), 1);
 }

@@ -1,7 +1,7 @@
-//! What must survive a crash of the host: which attempts can have started.
+//! What must survive a crash of the host, and whoever removes an attempt's folder: which attempts can have started.
 //!
-//! Within one boot the files in an attempt's folder are enough; a dead process takes nothing of them along. A crash of
-//! the host does, unless they are forced to the disk, and to force a new file in a new folder means one wait for the
+//! A dead process takes nothing of the files in an attempt's folder along. A crash of the host does, unless they are
+//! forced to the disk, and to force a new file in a new folder means one wait for the
 //! file and one for each folder above it. So each start is one line in a file that is there already, one for each
 //! backfill and boot, `started/BACKFILL_ID/BOOT` below the state directory, and one wait.
 
@@ -84,13 +84,21 @@ fn sync_folders(folder: &Path, state: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The start of an attempt in an earlier boot of this host, if there was one.
+/// The start of an attempt in this boot of the host or an earlier one, if there was one.
 ///
 /// # Errors
 /// A file cannot be read, so that nobody can say that there was none.
-pub fn earlier_start(state: &Path, attempt: &AttemptId) -> io::Result<Option<ChildRecord>> {
-    for path in earlier_files(&folder_of(state, &attempt.backfill)) {
-        let found = lines(&path)?.into_iter().find(|l| l.attempt == *attempt);
+pub fn start_of(state: &Path, attempt: &AttemptId) -> io::Result<Option<ChildRecord>> {
+    // Only the attempt's own line is parsed: every start looks through this, and a long backfill has many lines.
+    let begins = format!("{{\"attempt\":{}", serde_json::to_string(attempt)?);
+    for (_, path) in names_in(&folder_of(state, &attempt.backfill)) {
+        let text = fs::read(&path)?;
+        let own = text
+            .split(|b| *b == b'\n')
+            .filter(|line| line.starts_with(begins.as_bytes()));
+        let found = own
+            .filter_map(|line| serde_json::from_slice::<Line>(line).ok())
+            .find(|line| line.attempt == *attempt);
         if let Some(line) = found {
             return Ok(Some(line.child));
         }
@@ -149,19 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_remembered_over_a_boot_and_only_then_looked_for() {
+    fn a_start_is_remembered_in_its_boot_and_after_it() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path();
-        assert_eq!(earlier_start(state, &attempt(1)).unwrap(), None);
+        assert_eq!(start_of(state, &attempt(1)).unwrap(), None);
         for (no, boot) in [(1, "old"), (2, "older"), (3, "old")] {
             write_start(state, &attempt(no), &child(boot, 100)).unwrap();
         }
         write_start(state, &attempt(4), &child(&boot_id(), 100)).unwrap();
-        for no in 1..=3 {
-            assert!(earlier_start(state, &attempt(no)).unwrap().is_some(), "{no}");
+        for no in 1..=4 {
+            assert!(start_of(state, &attempt(no)).unwrap().is_some(), "{no}");
         }
-        assert_eq!(earlier_start(state, &attempt(4)).unwrap(), None);
-        assert_eq!(earlier_start(state, &attempt(33)).unwrap(), None);
+        assert_eq!(start_of(state, &attempt(33)).unwrap(), None);
     }
 
     #[test]
@@ -174,9 +181,9 @@ mod tests {
         file.write_all(b"\n{\"attempt\":\"orders-k3f7qa/2023-11-24/2\",\"chi")
             .unwrap();
         write_start(state, &attempt(3), &child("old", 3)).unwrap();
-        assert!(earlier_start(state, &attempt(1)).unwrap().is_some());
-        assert_eq!(earlier_start(state, &attempt(2)).unwrap(), None);
-        assert_eq!(earlier_start(state, &attempt(3)).unwrap().unwrap().pid, 3);
+        assert!(start_of(state, &attempt(1)).unwrap().is_some());
+        assert_eq!(start_of(state, &attempt(2)).unwrap(), None);
+        assert_eq!(start_of(state, &attempt(3)).unwrap().unwrap().pid, 3);
     }
 
     #[test]
@@ -186,9 +193,9 @@ mod tests {
         write_start(state, &attempt(1), &child("old", 1)).unwrap();
         write_start(state, &attempt(2), &child("old", 1)).unwrap();
         sweep(state, |a| a.no == 1);
-        assert!(earlier_start(state, &attempt(1)).unwrap().is_some());
+        assert!(start_of(state, &attempt(1)).unwrap().is_some());
         sweep(state, |_| true);
-        assert_eq!(earlier_start(state, &attempt(1)).unwrap(), None);
+        assert_eq!(start_of(state, &attempt(1)).unwrap(), None);
         assert!(!folder_of(state, &attempt(1).backfill).exists());
     }
 }

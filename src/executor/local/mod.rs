@@ -246,7 +246,9 @@ fn ask_to_end(place: &Place) -> io::Result<()> {
         && process_stamp(child.shim).is_some_and(|s| s.start == child.shim_start)
         && let Some(shim) = Pid::from_raw(child.shim)
     {
-        // Wakes a shim, and does nothing to a process that is no shim, or has another run by now.
+        // Wakes a shim, also one that somebody stopped, and does nothing to a process that is no shim, or has another
+        // run by now.
+        let _ = kill_process(shim, Signal::CONT);
         let _ = kill_process(shim, Signal::CHILD);
     }
     Ok(())

@@ -12,7 +12,7 @@
 use super::{
     cgroup::RunGroup,
     kill_point::{self, reached},
-    ledger::{earlier_start, write_start},
+    ledger::{self, write_start},
     log::{CappedLog, LogEnd},
     order::{Answer, ShimOrder},
     place::Place,
@@ -256,7 +256,7 @@ fn started_ever(place: &Place, order: &ShimOrder, attempt: &AttemptId) -> io::Re
     if let Some(run) = started_before(place)? {
         return Ok(Some(run));
     }
-    Ok(earlier_start(&order.state(), attempt)?.map(|child| child.run().0))
+    Ok(ledger::start_of(&order.state(), attempt)?.map(|child| child.run().0))
 }
 
 /// The run's name, if the attempt's folder says that a command can have been started.

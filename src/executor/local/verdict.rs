@@ -2,7 +2,7 @@
 
 use super::{
     gate::{NOT_EXECUTABLE, NOT_FOUND},
-    ledger::earlier_start,
+    ledger,
     place::Place,
     record::{ChildRecord, ExitRecord, Fence, Found, SHIM_MARK, Stop, read, write_atomically},
 };
@@ -62,8 +62,8 @@ fn judge(state: &Path, attempt: &AttemptId) -> io::Result<Look> {
     };
     let child = match child {
         Found::Whole(child) => Found::Whole(child),
-        // Only a crash of the host takes files back; what it cannot take back is in the ledger.
-        other => earlier_start(state, attempt)?.map_or(other, Found::Whole),
+        // A crash of the host takes files back, and people remove them; what has started is in the ledger, too.
+        other => ledger::start_of(state, attempt)?.map_or(other, Found::Whole),
     };
     Ok(match child {
         Found::Whole(child) => without_exit(&child),
