@@ -291,10 +291,11 @@ fn keys_row(app: &App, feed: &Feed, place: Place) -> Vec<(String, String)> {
             let (rank, keys) = a.foot?;
             let here = a.keys.iter().any(|(places, _)| places & place.bit() != 0);
             let ready = here && availability(a, app, feed).is_ready();
-            let keys = if keys.is_empty() {
-                key_of(a.id, place)
-            } else {
-                keys
+            let keys = match (keys, place) {
+                ("", _) => key_of(a.id, place),
+                // There `l` is the log.
+                ("hjkl", Place::Drawer) => "hjk",
+                _ => keys,
             };
             ready.then(|| (rank, (keys.to_owned(), foot_verb(a, app, feed).to_owned())))
         })

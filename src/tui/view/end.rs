@@ -49,9 +49,10 @@ pub(super) fn slot<'a>(
             (label("ETA"), vec![p(says, muted)])
         }
         Eta::Stopped { work_left } => {
-            let says = if wide { " of work left" } else { " left" };
+            // Nine columns hold a duration and no word beside it.
+            let says = if wide { " of work left" } else { "" };
             (
-                label(if wide { "ETA clock stopped" } else { "STOPPED" }),
+                label(if wide { "ETA clock stopped" } else { "WORK LEFT" }),
                 vec![p(duration(delta(work_left)), bright), p(says, muted)],
             )
         }
