@@ -269,7 +269,7 @@ pub enum Faults {
 /// What to do with the limit.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ThrottleTo {
-    /// At most N; never raises.
+    /// At most N of what the throttle allows; another cap, also a higher one, takes its place.
     Cap {
         /// Running weight.
         n: u32,

@@ -13,7 +13,7 @@ use crate::{
         human,
         ids::{BackfillId, ChunkId},
         spec::Spec,
-        state::{Backfill, State},
+        state::{Backfill, ChunkState, State},
     },
     plan::{
         consent,
@@ -81,13 +81,20 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
         ThrottleTo::Cap { n: 0, .. } => {
             Err(Exit::usage("a cap of 0 is a pause").hint(format!("backfill pause {name}")))
         }
-        ThrottleTo::Cap { n, reason } => simple(
-            ctx,
-            name,
-            Payload::CapSet { cap: Some(n) },
-            reason,
-            &format!("capped at {n}"),
-        ),
+        ThrottleTo::Cap { n, reason } => {
+            let state = ctx.state()?;
+            let backfill = find(&state, &ctx.config, name)?;
+            let most = backfill.spec.max_limit;
+            if n > most {
+                let why = format!("a cap of {n} caps nothing: max_limit is {most}");
+                return Err(Exit::usage(why).hint(format!("backfill throttle {name} auto")));
+            }
+            let said = match &backfill.cap {
+                Some((cap, _)) => format!("capped at {n}, was {cap}"),
+                None => format!("capped at {n}"),
+            };
+            simple(ctx, name, Payload::CapSet { cap: Some(n) }, reason, &said)
+        }
         ThrottleTo::Force { duration, .. } if duration > FORCE_MAX || duration.is_zero() => {
             Err(Exit::usage("a force lasts at most 4h").hint("--for 30m"))
         }
@@ -147,7 +154,7 @@ pub fn hold(ctx: &mut Context, days: Days) -> Done {
         ctx,
         days,
         |chunks| Payload::HoldPlaced { chunks },
-        "held",
+        ("held", true),
         preview::hold,
     )
 }
@@ -161,7 +168,7 @@ pub fn release(ctx: &mut Context, days: Days) -> Done {
         ctx,
         days,
         |chunks| Payload::HoldReleased { chunks },
-        "released",
+        ("released", false),
         preview,
     )
 }
@@ -170,7 +177,7 @@ fn mark(
     ctx: &mut Context,
     days: Days,
     payload: impl FnOnce(Vec<ChunkId>) -> Payload,
-    verb: &str,
+    (verb, held): (&str, bool),
     preview: impl FnOnce(&Backfill, &[ChunkId]) -> Preview,
 ) -> Done {
     let state = ctx.state()?;
@@ -184,21 +191,14 @@ fn mark(
         }
         return ctx.print(&preview, || ask::words(&preview));
     }
-    let before = state
-        .backfills
-        .get(&id)
-        .map(|b| b.chunks.iter().map(|c| c.state).collect::<Vec<_>>());
+    let is_so = |state: &State, chunk: &ChunkId| {
+        let chunk = state.backfills.get(&id).and_then(|b| b.chunk(*chunk));
+        chunk.is_some_and(|c| (c.state == ChunkState::Held) == held)
+    };
+    let other: Vec<ChunkId> = chunks.iter().copied().filter(|c| !is_so(&state, c)).collect();
     let event = ctx.event(Some(&id), payload(chunks), days.consent.reason);
     let (seq, after) = ctx.send(None, event)?;
-    let changed = match (before, after.backfills.get(&id)) {
-        (Some(before), Some(after)) => after
-            .chunks
-            .iter()
-            .zip(before)
-            .filter(|(c, old)| c.state != *old)
-            .count(),
-        _ => n,
-    };
+    let changed = other.iter().filter(|c| is_so(&after, c)).count();
     let message = format!("{verb} {} of {n}", human::counted(changed as u64, "chunk"));
     Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
 }
@@ -207,7 +207,7 @@ fn nothing_to_do(preview: &Preview) -> Exit {
     let why = preview
         .will_not
         .first()
-        .map_or(String::new(), |(day, why)| format!(": {day} is {why}"));
+        .map_or(String::new(), |(day, why)| format!(" for {day}: {why}"));
     Exit::usage(format!("nothing to do{why}"))
 }
 
