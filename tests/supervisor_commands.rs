@@ -481,7 +481,7 @@ fn every_command_without_a_supervisor_is_recorded_exits_0_and_says_so() {
         vec!["skip", "orders", "2023-01-05", "--yes"],
         vec!["pause", "orders"],
         vec!["resume", "orders"],
-        vec!["throttle", "orders", "cap", "2"],
+        vec!["throttle", "orders", "cap", "1"],
         vec!["throttle", "orders", "force", "2", "--for", "1m"],
         vec!["throttle", "orders", "auto"],
         vec!["rerun", "orders", "2023-01-05", "--yes"],
