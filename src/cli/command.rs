@@ -49,7 +49,10 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
 
 /// `cancel NAME`.
 pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
-    let (state, id, preview) = preview_of(ctx, name, &Ask::Cancel)?;
+    let (state, id, mut preview) = preview_of(ctx, name, &Ask::Cancel)?;
+    if let Some(backfill) = state.backfills.get(&id) {
+        unwatched_first(ctx, backfill, &Ask::Cancel, &mut preview);
+    }
     if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
@@ -231,10 +234,12 @@ fn on_days(
     let backfill = find(&state, &ctx.config, name)?;
     let ask = make(select::all(backfill, days).map_err(Exit::usage)?);
     let id = backfill.id.clone();
-    let preview = preview::make(backfill, &ask, Utc::now());
+    let mut preview = preview::make(backfill, &ask, Utc::now());
     if preview.is_empty(&ask) {
         return Err(nothing_to_do(&preview));
     }
+    let recipe = told::goes_on(backfill, false);
+    unwatched_first(ctx, backfill, &ask, &mut preview);
     if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
@@ -245,7 +250,18 @@ fn on_days(
         preview.title,
         human::counted(n as u64, "chunk")
     );
-    Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
+    match ask {
+        Ask::Stop(_) => Recorded::of_stop(ctx, id.as_str(), seq, &message, &recipe).tell(ctx),
+        _ => Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx),
+    }
+}
+
+/// A plan that ends runs says first that nobody is there to end them.
+fn unwatched_first(ctx: &Context, backfill: &Backfill, ask: &Ask, preview: &mut Preview) {
+    let cancels = *ask == Ask::Cancel;
+    if (cancels && backfill.active().next().is_some() || matches!(ask, Ask::Stop(_))) && !ctx.supervised() {
+        preview.facts.insert(0, ("but", told::goes_on(backfill, cancels)));
+    }
 }
 
 /// Appends with the head that the plan was made at. If others appended meanwhile the plan is made again: the same
