@@ -94,8 +94,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE", hide = true)]
         log: Option<PathBuf>,
     },
-    /// How things stand. Exit code 0, 1 if it does not go on by itself (incomplete, cancelled, supervised by nobody, disk
-    /// full), 3 paused, 4 blind.
+    /// How things stand. Exit code 0, 1 if it does not go on by itself (incomplete, cancelled, supervised by nobody, breaker
+    /// open, disk full), 3 paused, 4 blind.
     Status {
         /// One backfill; else all.
         name: Option<String>,
