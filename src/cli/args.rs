@@ -131,8 +131,8 @@ pub enum Command {
     Rerun {
         /// The backfill.
         name: String,
-        /// Days or ranges: 2023-11-24, 2023-11-01..2023-11-30.
-        #[arg(required = true, value_name = "DATE|A..B")]
+        /// Days or ranges: 2023-11-24, 2023-11-01..2023-11-30; none with --failed is the whole order.
+        #[arg(required_unless_present = "failed", value_name = "DATE|A..B")]
         days: Vec<String>,
         /// Only those that failed, are quarantined or were cancelled.
         #[arg(long)]

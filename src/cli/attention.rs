@@ -1,8 +1,9 @@
 //! What whoever looks must know before all numbers: that nobody supervises, that the disk is full, and what that means
 //! for the work. `status` says it first, in words and as JSON.
 
-use super::context::Context;
+use super::{context::Context, prompt};
 use crate::{
+    config::Config,
     domain::{
         Time,
         event::Rule,
@@ -59,7 +60,9 @@ impl Seen {
         };
         if seen.alive().is_none() {
             let open = state.backfills.values().filter(|b| !b.state().is_final());
-            seen.ended = open.flat_map(|b| glance::ended_unwatched(&ctx.config, b)).collect();
+            seen.ended = open
+                .flat_map(|b| glance::ended_unwatched(&ctx.config, b))
+                .collect();
         }
         seen.newcomer = seen.alive().and_then(|alive| newcomer(ctx, state, alive, now));
         seen
@@ -146,11 +149,15 @@ fn unmeasured(ctx: &Context, since: Time) -> BTreeSet<Name> {
 }
 
 /// Everything to be said first, the worst first.
-pub fn all(state: &State, shown: &[&Backfill], around: &Surroundings, seen: &Seen) -> Vec<Attention> {
+pub fn all(
+    ctx: &Context,
+    state: &State,
+    shown: &[&Backfill],
+    around: &Surroundings,
+    seen: &Seen,
+) -> Vec<Attention> {
     let disk = seen.room.filter(|r| r.is_low()).map(|room| disk(room, seen));
-    let alone = (!around.supervised)
-        .then(|| unsupervised(shown, seen))
-        .flatten();
+    let alone = (!around.supervised).then(|| unsupervised(shown, seen)).flatten();
     let observer = state.unreadable.as_ref().map(|(seq, kind, version)| Attention {
         reason: "observer",
         text: format!(
@@ -165,20 +172,30 @@ pub fn all(state: &State, shown: &[&Backfill], around: &Surroundings, seen: &See
     });
     disk.into_iter()
         .chain(alone)
-        .chain(shown.iter().filter_map(|b| breaker(b)))
+        .chain(shown.iter().filter_map(|b| breaker(b, &ctx.config)))
         .chain(observer)
         .chain(config)
         .collect()
 }
 
 /// An open breaker: next to nothing starts before somebody has mended the cause.
-fn breaker(backfill: &Backfill) -> Option<Attention> {
-    let open = backfill.breaker.as_ref().filter(|_| !backfill.state().is_final())?;
+fn breaker(backfill: &Backfill, config: &Config) -> Option<Attention> {
+    let open = backfill
+        .breaker
+        .as_ref()
+        .filter(|_| !backfill.state().is_final())?;
     let name = &backfill.spec.name;
     Some(Attention {
         reason: "breaker",
-        text: format!("the breaker of {name} is open, so nothing starts but a canary: {}", open.why),
-        mend: format!("mend the cause, then backfill close-breaker {name}"),
+        text: format!(
+            "the breaker of {name} is open, so nothing starts but a canary: {}",
+            open.why
+        ),
+        mend: if prompt::has_drift(backfill, config) {
+            format!("backfill amend {name}, then backfill close-breaker {name}")
+        } else {
+            format!("mend the cause, then backfill close-breaker {name}")
+        },
     })
 }
 
@@ -224,7 +241,11 @@ fn unsupervised(shown: &[&Backfill], seen: &Seen) -> Option<Attention> {
     let first = open.first()?;
     let waiting: usize = open.iter().map(|b| waiting(b)).sum();
     let ended: usize = open.iter().map(|b| seen.ended_of(b).count()).sum();
-    let running = open.iter().map(|b| b.active().count()).sum::<usize>().saturating_sub(ended);
+    let running = open
+        .iter()
+        .map(|b| b.active().count())
+        .sum::<usize>()
+        .saturating_sub(ended);
     let names: Vec<&str> = open.iter().map(|b| b.spec.name.as_str()).collect();
     let whose = if names.len() > 1 {
         format!(" ({})", names.join(", "))
@@ -241,7 +262,11 @@ fn unsupervised(shown: &[&Backfill], seen: &Seen) -> Option<Attention> {
     .into_iter()
     .flatten()
     .collect();
-    let who = match seen.holder.as_ref().filter(|h| !is_alive(h) && h.liveness == Liveness::Silent) {
+    let who = match seen
+        .holder
+        .as_ref()
+        .filter(|h| !is_alive(h) && h.liveness == Liveness::Silent)
+    {
         Some(silent) => format!(
             "nobody supervises: {} lives and has not renewed its lease for {} (stopped, hanging, or cut off from its disk)",
             silent.holder,

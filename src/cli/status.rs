@@ -4,6 +4,7 @@ use super::{
     args::Global,
     attention::{self, Attention, Seen, UNWATCHED},
     context::{self, Context, Done, Exit, find, line},
+    prompt,
 };
 use crate::{
     config::{Config, SignalConfig},
@@ -129,7 +130,7 @@ fn how_things_stand(ctx: &Context, name: Option<&str>) -> Done {
         .unwrap_or(0);
     let seen = Seen::now(ctx, &state, around.now);
     let status = Status {
-        attention: attention::all(&state, &chosen, &around, &seen),
+        attention: attention::all(ctx, &state, &chosen, &around, &seen),
         supervised: seen.alive().is_some(),
         holder: seen.alive().map(|h| h.holder.clone()),
         epoch: seen.holder.as_ref().map(|h| h.epoch),
@@ -206,9 +207,14 @@ fn throttle(state: &State, backfill: &Backfill) -> &'static str {
 fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings, seen: &Seen) -> One {
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
-    let reason = why::stop(state, backfill, around).map(|w| seen.refined(w, state, backfill, around.now));
+    let reason = why::stop(state, backfill, around)
+        .map(|w| seen.refined(w, state, backfill, around.now))
+        .map(|w| prompt::why(w, backfill, None, &ctx.config, around.now));
     let over: BTreeSet<AttemptId> = seen.ended_of(backfill).cloned().collect();
-    let is_over = |c: &Chunk| c.open().is_some_and(|a| over.contains(&backfill.attempt_id(c.id, a.no)));
+    let is_over = |c: &Chunk| {
+        c.open()
+            .is_some_and(|a| over.contains(&backfill.attempt_id(c.id, a.no)))
+    };
     let mut counts: BTreeMap<_, u32> = BTreeMap::new();
     for chunk in &backfill.chunks {
         let word = if is_over(chunk) { ENDED } else { chunk.state.word() };
@@ -397,13 +403,16 @@ pub fn why_of(ctx: &Context, name: &str, date: &str) -> Done {
             (None, chunk) => chunk.map_or("", |c| c.state.word()),
         };
         let why = over.unwrap_or_else(|| seen.refined(why, &state, backfill, around.now));
+        let why = prompt::why(why, backfill, Some(id), &ctx.config, around.now);
         let value = serde_json::json!({ "chunk": id, "state": state_word, "reason": why.reason, "text": why.text, "unblock": why.unblock });
         let unblock = if why.unblock.is_empty() {
             String::new()
         } else {
             format!("\n  {}", why.unblock)
         };
-        ctx.print(&value, || format!("{id} {}: {}{unblock}", state_word.replace('_', " "), why.text))?;
+        ctx.print(&value, || {
+            format!("{id} {}: {}{unblock}", state_word.replace('_', " "), why.text)
+        })?;
     }
     Ok(())
 }

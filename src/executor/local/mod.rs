@@ -441,7 +441,10 @@ pub fn alive(state: &Path) -> usize {
 /// it takes no lock and makes no file, so it may be asked beside a supervisor. What cannot be read is not over.
 pub fn is_over(state: &Path, attempt: &AttemptId) -> bool {
     let place = Place::new(state, attempt);
-    let ended = matches!(record::read::<record::ExitRecord>(&place.exit()), Ok(Found::Whole(_)));
+    let ended = matches!(
+        record::read::<record::ExitRecord>(&place.exit()),
+        Ok(Found::Whole(_))
+    );
     let other_boot = || {
         let child = record::read::<ChildRecord>(&place.child());
         matches!(child, Ok(Found::Whole(child)) if child.boot != crate::host::boot_id())
