@@ -227,7 +227,10 @@ fn run_says_why_nothing_starts_and_that_the_configuration_has_changed() {
     assert!(
         out.contains("the configuration differs from the started order: ")
             && out.contains("max_limit")
-            && out.contains("; take it over: `backfill amend orders`"),
+            && out.contains("; take it over: `backfill amend orders`")
+            && out.contains(
+                "[backfill amend orders, then: mend the cause, then backfill close-breaker orders]"
+            ),
         "{out}"
     );
     workspace.call(&["pause", "orders", "--reason", "incident"]).ok();

@@ -5,6 +5,7 @@ use super::{prompt, tell};
 use crate::{
     domain::{
         Time,
+        event::{Payload, Read},
         ids::Name,
         state::{ChunkState, State},
         tuning::Tuning,
@@ -22,6 +23,7 @@ use std::{
     io::{IsTerminal, Write},
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::JoinHandle,
@@ -50,11 +52,17 @@ pub struct Progress {
     style: Style,
     name: String,
     /// Why nothing starts, as last said; shared by all watchers.
-    said: Said,
+    said: Arc<Said>,
 }
 
-/// The stable word of the reason that was said last.
-type Said = Arc<Mutex<Option<&'static str>>>;
+/// What the reasons need to know of what was said.
+#[derive(Default)]
+struct Said {
+    /// The stable word of the reason that was said last.
+    reason: Mutex<Option<&'static str>>,
+    /// The configuration says another order than the one that was started.
+    drift: AtomicBool,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
@@ -91,7 +99,7 @@ impl Progress {
             thread,
             style,
             name: name.to_owned(),
-            said: Said::default(),
+            said: Arc::default(),
         }
     }
 
@@ -110,6 +118,11 @@ impl Progress {
         }
     }
 
+    /// From now on the configuration is known to say another order, until the order is amended.
+    pub fn note_drift(&self) {
+        self.said.drift.store(true, Ordering::Relaxed);
+    }
+
     /// Says why nothing starts, if nothing does and that was not said already. Not with `--json`, whose reader has the
     /// events.
     pub fn say_what_holds_it(&self, state: &State) {
@@ -125,11 +138,14 @@ impl Progress {
         let (sender, style, name) = (self.sender.clone(), self.style, self.name.clone());
         let said = self.said.clone();
         Box::new(move |state, event| {
+            if matches!(event.payload, Read::Known(Payload::Amended { .. })) {
+                said.drift.store(false, Ordering::Relaxed);
+            }
             let shown = match style {
                 Style::Quiet => return,
                 Style::Json => Shown::Line(tell::json(event)),
                 Style::Plain => Shown::Line(tell::plain(event)),
-                Style::Bar => match counts(state, &name, event.at) {
+                Style::Bar => match counts(&said, state, &name, event.at) {
                     Some(counts) => counts,
                     None => return,
                 },
@@ -160,7 +176,7 @@ impl Progress {
 
 /// Why nothing of a backfill starts, as far as the journal tells: paused, blind, its breaker, its signals. `None` while
 /// starts are possible, and when it has ended.
-fn held_up(state: &State, name: &str, now: Time) -> Option<Why> {
+fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
     let backfill = state.by_name(name)?;
     if backfill.cancel.is_some() || backfill.state().is_final() {
         return None;
@@ -177,13 +193,16 @@ fn held_up(state: &State, name: &str, now: Time) -> Option<Why> {
         disk_low: false,
         supervised: true,
     };
-    why::stop(state, backfill, &around)
+    let why = why::stop(state, backfill, &around)?;
+    let help = prompt::sentence(&why.unblock);
+    let unblock = prompt::amend_first(help, backfill, said.drift.load(Ordering::Relaxed));
+    Some(Why { unblock, ..why })
 }
 
 /// A line when what holds the backfill up is something else than what was said last.
 fn changed(said: &Said, state: &State, name: &str, now: Time) -> Option<String> {
-    let why = held_up(state, name, now);
-    let mut last = said.lock().unwrap_or_else(PoisonError::into_inner);
+    let why = held_up(said, state, name, now);
+    let mut last = said.reason.lock().unwrap_or_else(PoisonError::into_inner);
     let reason = why.as_ref().map(|w| w.reason);
     if *last == reason {
         return None;
@@ -198,15 +217,15 @@ fn changed(said: &Said, state: &State, name: &str, now: Time) -> Option<String> 
 
 /// The reason with what helps.
 fn in_words(why: &Why) -> String {
-    match prompt::sentence(&why.unblock) {
+    match &why.unblock {
         help if help.is_empty() => why.text.clone(),
         help => format!("{}  [{help}]", why.text),
     }
 }
 
-fn counts(state: &State, name: &str, now: Time) -> Option<Shown> {
+fn counts(said: &Said, state: &State, name: &str, now: Time) -> Option<Shown> {
     let backfill = state.by_name(name)?;
-    let stuck = held_up(state, name, now);
+    let stuck = held_up(said, state, name, now);
     let settled = backfill.count(ChunkState::Done) + backfill.count(ChunkState::Skipped);
     let bad = backfill.count(ChunkState::Failed) + backfill.count(ChunkState::Quarantined);
     let running = backfill.running_weight();

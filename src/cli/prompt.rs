@@ -26,13 +26,17 @@ pub fn why(why: Why, backfill: &Backfill, chunk: Option<ChunkId>, config: &Confi
         let known = chunk.and_then(|id| backfill.chunk(id));
         typed(&why, backfill, known, now).unwrap_or_else(|| sentence(&why.unblock))
     };
-    let name = &backfill.spec.name;
-    let unblock = if unblock.contains("close-breaker") && has_drift(backfill, config) {
-        format!("backfill amend {name}, then: {unblock}")
+    let unblock = amend_first(unblock, backfill, has_drift(backfill, config));
+    Why { unblock, ..why }
+}
+
+/// What helps against an open breaker, where the configuration says another order than the one that was started.
+pub fn amend_first(unblock: String, backfill: &Backfill, drift: bool) -> String {
+    if drift && unblock.contains("close-breaker") {
+        format!("backfill amend {}, then: {unblock}", backfill.spec.name)
     } else {
         unblock
-    };
-    Why { unblock, ..why }
+    }
 }
 
 /// Whether the configuration says another order than the one that was started.

@@ -274,6 +274,7 @@ fn differs(journal: &Journal, config: &Config, id: &BackfillId, progress: &Progr
             "the configuration differs from the started order: {}; take it over: `{mend}`",
             drift.join("; ")
         );
+        progress.note_drift();
         progress.tell(&json!({ "backfill": id, "drift": drift, "mend": mend }), &words);
     }
     progress.say_what_holds_it(&state);
