@@ -95,7 +95,11 @@ fn what_was_cancelled_starts_only_when_somebody_wants_it() {
     run.kill();
     // While nobody supervises, and two attempts run.
     let said = workspace.call(&["cancel", "orders", "--yes"]).ok();
-    assert!(said.out.contains("recorded; nobody supervises now"), "{said:?}");
+    assert_eq!(
+        said.out,
+        "nobody supervises: the runs go on until a supervisor is there; `backfill run orders` stops them and starts \
+         nothing; the cancel is recorded\n"
+    );
     assert_eq!(workspace.status("orders").1["state"], "cancelling");
     assert_eq!(workspace.run("orders").end(), 1, "the next one ends what runs");
     assert_eq!(workspace.in_state("orders", ChunkState::Cancelled), 6);

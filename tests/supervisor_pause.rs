@@ -129,7 +129,7 @@ fn killed_then_paused(place: &str) {
     let said = workspace.call(&["pause", "orders"]).ok().out;
     assert_eq!(
         said,
-        "recorded; nobody supervises now, it holds from the next `backfill run` on\n"
+        "recorded; nobody supervises now, it takes effect with the next `backfill run`\n"
     );
     let before = started(&workspace);
 
@@ -159,7 +159,7 @@ fn killed_then_paused(place: &str) {
 
     assert_eq!(
         workspace.call(&["resume", "orders"]).ok().out,
-        "resumed; nobody supervises now, it holds from the next `backfill run` on\n"
+        "resumed; nobody supervises now, it takes effect with the next `backfill run`\n"
     );
     assert_eq!(start().end(), 0, "{}", workspace.told());
     assert_eq!(workspace.done("orders"), 12);

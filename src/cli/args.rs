@@ -94,8 +94,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE", hide = true)]
         log: Option<PathBuf>,
     },
-    /// How things stand. Exit code 0, 1 if it does not go on by itself (incomplete, cancelled, supervised by nobody, disk
-    /// full), 3 paused, 4 blind.
+    /// How things stand. Exit code 0, 1 if it does not go on by itself (incomplete, cancelled, supervised by nobody, breaker
+    /// open, disk full), 3 paused, 4 blind.
     Status {
         /// One backfill; else all.
         name: Option<String>,
@@ -131,8 +131,8 @@ pub enum Command {
     Rerun {
         /// The backfill.
         name: String,
-        /// Days or ranges: 2023-11-24, 2023-11-01..2023-11-30.
-        #[arg(required = true, value_name = "DATE|A..B")]
+        /// Days or ranges: 2023-11-24, 2023-11-01..2023-11-30; none with --failed is the whole order.
+        #[arg(required_unless_present = "failed", value_name = "DATE|A..B")]
         days: Vec<String>,
         /// Only those that failed, are quarantined or were cancelled.
         #[arg(long)]

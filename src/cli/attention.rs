@@ -1,13 +1,14 @@
 //! What whoever looks must know before all numbers: that nobody supervises, that the disk is full, and what that means
 //! for the work. `status` says it first, in words and as JSON.
 
-use super::context::Context;
+use super::{context::Context, prompt};
 use crate::{
+    config::Config,
     domain::{
         Time,
         event::Rule,
         human,
-        ids::Name,
+        ids::{AttemptId, ChunkId, Name},
         state::{Backfill, ChunkState, State},
         text,
     },
@@ -21,7 +22,7 @@ use std::collections::BTreeSet;
 /// Something that keeps the work from going on and that no single backfill tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attention {
-    /// A stable word: `disk`, `unsupervised`, `observer`, `config`.
+    /// A stable word: `disk`, `unsupervised`, `breaker`, `observer`, `config`.
     pub reason: &'static str,
     /// One sentence.
     pub text: String,
@@ -35,9 +36,14 @@ pub struct Seen {
     pub holder: Option<HolderView>,
     room: Option<Room>,
     place: String,
+    /// Attempts that ended while nobody watched, of all orders; empty while somebody does.
+    ended: BTreeSet<AttemptId>,
     /// The living supervisor's name, since when it supervises, and the signals that it has not measured yet.
     newcomer: Option<(String, Time, BTreeSet<Name>)>,
 }
+
+/// What is said of an attempt whose end only its files tell.
+pub const UNWATCHED: &str = "ended while nobody watched; the next `backfill run` records how";
 
 /// After this time a supervisor is no newcomer any more, measured or not.
 const NEW: chrono::TimeDelta = chrono::TimeDelta::minutes(10);
@@ -49,8 +55,15 @@ impl Seen {
             holder: glance::holder(&ctx.journal),
             room: glance::room(&ctx.journal, &ctx.config),
             place: text::clean(&ctx.journal.path().display().to_string()),
+            ended: BTreeSet::new(),
             newcomer: None,
         };
+        if seen.alive().is_none() {
+            let open = state.backfills.values().filter(|b| !b.state().is_final());
+            seen.ended = open
+                .flat_map(|b| glance::ended_unwatched(&ctx.config, b))
+                .collect();
+        }
         seen.newcomer = seen.alive().and_then(|alive| newcomer(ctx, state, alive, now));
         seen
     }
@@ -58,6 +71,21 @@ impl Seen {
     /// The holder, if it can still do something.
     pub fn alive(&self) -> Option<&HolderView> {
         self.holder.as_ref().filter(|h| is_alive(h))
+    }
+
+    /// What ended of a backfill while nobody watched.
+    pub fn ended_of<'a>(&'a self, backfill: &'a Backfill) -> impl Iterator<Item = &'a AttemptId> {
+        self.ended.iter().filter(|a| a.backfill == backfill.id)
+    }
+
+    /// Why a chunk is called running although its attempt is over.
+    pub fn over(&self, backfill: &Backfill, chunk: ChunkId) -> Option<Why> {
+        let over = self.ended_of(backfill).find(|a| a.chunk == chunk)?;
+        Some(Why {
+            reason: "unsupervised",
+            text: format!("attempt {} {UNWATCHED}", over.no),
+            unblock: format!("backfill run {}", backfill.spec.name),
+        })
     }
 
     /// Whether the supervisor that lives has measured this signal itself.
@@ -121,11 +149,15 @@ fn unmeasured(ctx: &Context, since: Time) -> BTreeSet<Name> {
 }
 
 /// Everything to be said first, the worst first.
-pub fn all(state: &State, shown: &[&Backfill], around: &Surroundings, seen: &Seen) -> Vec<Attention> {
+pub fn all(
+    ctx: &Context,
+    state: &State,
+    shown: &[&Backfill],
+    around: &Surroundings,
+    seen: &Seen,
+) -> Vec<Attention> {
     let disk = seen.room.filter(|r| r.is_low()).map(|room| disk(room, seen));
-    let alone = (!around.supervised)
-        .then(|| unsupervised(shown, seen.holder.as_ref()))
-        .flatten();
+    let alone = (!around.supervised).then(|| unsupervised(shown, seen)).flatten();
     let observer = state.unreadable.as_ref().map(|(seq, kind, version)| Attention {
         reason: "observer",
         text: format!(
@@ -140,9 +172,31 @@ pub fn all(state: &State, shown: &[&Backfill], around: &Surroundings, seen: &See
     });
     disk.into_iter()
         .chain(alone)
+        .chain(shown.iter().filter_map(|b| breaker(b, &ctx.config)))
         .chain(observer)
         .chain(config)
         .collect()
+}
+
+/// An open breaker: next to nothing starts before somebody has mended the cause.
+fn breaker(backfill: &Backfill, config: &Config) -> Option<Attention> {
+    let open = backfill
+        .breaker
+        .as_ref()
+        .filter(|_| !backfill.state().is_final())?;
+    let name = &backfill.spec.name;
+    Some(Attention {
+        reason: "breaker",
+        text: format!(
+            "the breaker of {name} is open, so nothing starts but a canary: {}",
+            open.why
+        ),
+        mend: if prompt::has_drift(backfill, config) {
+            format!("backfill amend {name}, then backfill close-breaker {name}")
+        } else {
+            format!("mend the cause, then backfill close-breaker {name}")
+        },
+    })
 }
 
 /// `less than 500MB is free beside JOURNAL (12MB), so nothing starts`.
@@ -182,11 +236,16 @@ fn disk(room: Room, seen: &Seen) -> Attention {
 }
 
 /// `nobody supervises; 12 chunks wait and 2 attempts run unwatched; ..`. `None` if everything shown has ended.
-fn unsupervised(shown: &[&Backfill], holder: Option<&HolderView>) -> Option<Attention> {
+fn unsupervised(shown: &[&Backfill], seen: &Seen) -> Option<Attention> {
     let open: Vec<&&Backfill> = shown.iter().filter(|b| !b.state().is_final()).collect();
     let first = open.first()?;
     let waiting: usize = open.iter().map(|b| waiting(b)).sum();
-    let running: usize = open.iter().map(|b| b.active().count()).sum();
+    let ended: usize = open.iter().map(|b| seen.ended_of(b).count()).sum();
+    let running = open
+        .iter()
+        .map(|b| b.active().count())
+        .sum::<usize>()
+        .saturating_sub(ended);
     let names: Vec<&str> = open.iter().map(|b| b.spec.name.as_str()).collect();
     let whose = if names.len() > 1 {
         format!(" ({})", names.join(", "))
@@ -198,11 +257,16 @@ fn unsupervised(shown: &[&Backfill], holder: Option<&HolderView>) -> Option<Atte
     let what: Vec<String> = [
         (waiting > 0).then(|| format!("{} {wait}{whose}", human::counted(waiting as u64, "chunk"))),
         (running > 0).then(|| format!("{} {runs} unwatched", human::counted(running as u64, "attempt"))),
+        (ended > 0).then(|| format!("{} {UNWATCHED}", human::counted(ended as u64, "attempt"))),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let who = match holder.filter(|h| !is_alive(h) && h.liveness == Liveness::Silent) {
+    let who = match seen
+        .holder
+        .as_ref()
+        .filter(|h| !is_alive(h) && h.liveness == Liveness::Silent)
+    {
         Some(silent) => format!(
             "nobody supervises: {} lives and has not renewed its lease for {} (stopped, hanging, or cut off from its disk)",
             silent.holder,

@@ -4,6 +4,7 @@ use super::{
     args::{Consent, Days, Reason, ThrottleTo, VerdictArg},
     ask,
     context::{Context, Done, Exit, Try, find},
+    prompt,
     told::{self, Recorded},
 };
 use crate::{
@@ -49,7 +50,11 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
 
 /// `cancel NAME`.
 pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
-    let (state, id, preview) = preview_of(ctx, name, &Ask::Cancel)?;
+    let (state, id, mut preview) = preview_of(ctx, name, &Ask::Cancel)?;
+    if let Some(backfill) = state.backfills.get(&id) {
+        preview = prompt::preview(preview, backfill);
+        unwatched_first(ctx, backfill, &Ask::Cancel, &mut preview);
+    }
     if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
@@ -133,8 +138,9 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
     }
 }
 
-/// `rerun NAME DATE.. [--failed]`.
+/// `rerun NAME DATE.. [--failed]`, or `rerun NAME --failed`.
 pub fn rerun(ctx: &mut Context, name: &str, days: &[String], failed: bool, consent: Consent) -> Done {
+    // Without days it is the whole order; the grammar lets only what failed be asked for like that.
     on_days(ctx, name, days, consent, |chunks| Ask::Rerun(chunks, failed))
 }
 
@@ -185,7 +191,7 @@ fn mark(
     let chunks = select::all(backfill, &days.days).map_err(Exit::usage)?;
     let (id, n) = (backfill.id.clone(), chunks.len());
     if days.consent.dry_run {
-        let preview = preview(backfill, &chunks);
+        let preview = prompt::preview(preview(backfill, &chunks), backfill);
         if preview.will.is_empty() {
             return Err(nothing_to_do(&preview));
         }
@@ -229,12 +235,18 @@ fn on_days(
 ) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
-    let ask = make(select::all(backfill, days).map_err(Exit::usage)?);
+    let chunks = match days {
+        [] => backfill.chunks.iter().map(|c| c.id).collect(),
+        days => select::all(backfill, days).map_err(Exit::usage)?,
+    };
+    let ask = make(chunks);
     let id = backfill.id.clone();
-    let preview = preview::make(backfill, &ask, Utc::now());
+    let mut preview = prompt::preview(preview::make(backfill, &ask, Utc::now()), backfill);
     if preview.is_empty(&ask) {
         return Err(nothing_to_do(&preview));
     }
+    let recipe = told::goes_on(backfill, false);
+    unwatched_first(ctx, backfill, &ask, &mut preview);
     if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());
     }
@@ -245,7 +257,18 @@ fn on_days(
         preview.title,
         human::counted(n as u64, "chunk")
     );
-    Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
+    match ask {
+        Ask::Stop(_) => Recorded::of_stop(ctx, id.as_str(), seq, &message, &recipe).tell(ctx),
+        _ => Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx),
+    }
+}
+
+/// A plan that ends runs says first that nobody is there to end them.
+fn unwatched_first(ctx: &Context, backfill: &Backfill, ask: &Ask, preview: &mut Preview) {
+    let cancels = *ask == Ask::Cancel;
+    if (cancels && backfill.active().next().is_some() || matches!(ask, Ask::Stop(_))) && !ctx.supervised() {
+        preview.facts.insert(0, ("but", told::goes_on(backfill, cancels)));
+    }
 }
 
 /// Appends with the head that the plan was made at. If others appended meanwhile the plan is made again: the same
@@ -351,7 +374,7 @@ pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let mut preview = preview::make(backfill, &Ask::Resume, Utc::now());
     preview.title = format!("Amend {name}: {}", human::counted(drift.len() as u64, "change"));
     preview.facts = drift.iter().map(|d| ("change", d.clone())).collect();
-    preview.same_as = format!("backfill amend {name}");
+    preview.same_as = format!("backfill amend {name} --yes");
     let id = backfill.id.clone();
     if !ask::consent_given(ctx, &preview, &consent)? {
         return Ok(());

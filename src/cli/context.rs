@@ -264,6 +264,18 @@ pub fn line(text: &str) -> Done {
     }
 }
 
+/// Prints a whole text. A reader that went away is no error.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn text(text: &[u8]) -> Done {
+    let mut out = std::io::stdout();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(Exit::code(0)),
+        other => Ok(other?),
+    }
+}
+
 /// The backfill of a name or id, or a sentence that names those there are.
 ///
 /// # Errors

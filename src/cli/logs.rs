@@ -33,6 +33,11 @@ pub fn logs(ctx: &Context, name: &str, date: &str, attempt: Option<u32>, follow:
         None => chunk.last(),
     };
     let Some(known) = known else {
+        if chunk.attempts.is_empty() {
+            let state = chunk.state.word();
+            return Err(Exit::usage(format!("{id} has not started yet ({state})"))
+                .hint(format!("backfill why {} {id}", backfill.spec.name)));
+        }
         let has = chunk.attempts.len();
         return Err(Exit::usage(format!("{id} has no such attempt; it has {has}")));
     };
@@ -55,6 +60,10 @@ fn show(ctx: &Context, path: &Path, attempt: &AttemptId, follow: bool) -> Done {
             Err(error) => return Err(Exit::usage(format!("no log of {attempt}: {error}"))),
         }
         if !follow || !open {
+            if at == 0 {
+                // Not on standard output: that is the attempt's own.
+                let _ = writeln!(std::io::stderr(), "(nothing written)");
+            }
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(250));

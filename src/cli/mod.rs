@@ -12,6 +12,7 @@ pub mod logs;
 pub mod partial;
 pub mod plan;
 pub mod progress;
+pub mod prompt;
 pub mod run;
 pub mod status;
 pub mod tell;
@@ -100,8 +101,9 @@ fn dispatch(cli: Cli) -> Done {
         } => logs::logs(&looking(&name)?, &name, &date, attempt, follow),
         Command::Events { name, last } => status::events(&looking(&name)?, &name, last),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "backfill", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "backfill", &mut script);
+            context::text(&script)
         }
     }
 }

@@ -13,12 +13,13 @@ use crate::{
         human,
         ids::{BackfillId, ChunkId, Name},
         spec::{Lane, Spec},
-        state::{Backfill, BackfillState, Mark},
+        state::{Backfill, BackfillState, Chunk, ChunkState, Mark},
     },
     plan::{decide, preview::units, why},
 };
 use chrono::{Duration, SecondsFormat, Utc};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// The command.
 pub fn plan(global: &Global, name: &str, all: bool) -> Done {
@@ -33,13 +34,14 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
     let state = journal.and_then(|j| j.load_state().ok()).unwrap_or_default();
     let known = state.by_name(name.as_str());
     let draft = draft(spec);
-    let order: Vec<_> = decide::in_order(&draft, Utc::now());
+    let order = still_to_run(known.unwrap_or(&draft));
     if global.json {
         let chunks: Vec<_> = order
             .iter()
             .map(|c| {
                 json!({
                     "chunk": c.id,
+                    "state": c.state.word(),
                     "start": c.interval.start.with_timezone(&spec.timezone).to_rfc3339_opts(SecondsFormat::Secs, false),
                     "end": c.interval.end.with_timezone(&spec.timezone).to_rfc3339_opts(SecondsFormat::Secs, false),
                     "lane": spec.lane(c.id).word(),
@@ -52,7 +54,8 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
             "backfill": name, "target": spec.target, "timezone": spec.timezone.name(), "start": spec.start,
             "end": spec.end, "granularity": spec.granularity.word(), "hash": config::spec_hash(spec),
             "max_limit": spec.max_limit, "partial": partial::of(spec),
-            "started": known.map(|b| json!({ "backfill": b.id, "state": b.state().word() })), "chunks": chunks,
+            "started": known.map(|b| json!({ "backfill": b.id, "state": b.state().word(), "of": b.chunks.len() })),
+            "chunks": chunks,
         });
         return line(&value.to_string());
     }
@@ -61,8 +64,50 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         spec,
         &order.iter().map(|c| c.id).collect::<Vec<_>>(),
         all,
-        &then(spec, known),
+        known,
     ))
+}
+
+/// What would still be started, in order: what waits, and what tries again later. What runs is not started once more,
+/// and what is settled, held or given up only when somebody asks for it.
+fn still_to_run(backfill: &Backfill) -> Vec<&Chunk> {
+    if backfill.cancel.is_some() {
+        return Vec::new();
+    }
+    let now = Utc::now();
+    let mut order = decide::in_order(backfill, now);
+    let later = |c: &&Chunk| c.state == ChunkState::Failed && c.retry.as_ref().is_some_and(|r| r.at > now);
+    order.extend(backfill.chunks.iter().filter(later));
+    order
+}
+
+/// `31 partitions of out`, or of an order that was started: `28 of 31 partitions of out; not 2 done, 1 running`.
+fn overwrites(spec: &Spec, n: usize, order: &[ChunkId], known: Option<&Backfill>) -> String {
+    let Some(known) = known else {
+        return format!("{} of {}", human::counted(n as u64, "partition"), spec.target);
+    };
+    let still: BTreeSet<&ChunkId> = order.iter().collect();
+    let rest: Vec<ChunkState> = known
+        .chunks
+        .iter()
+        .filter(|c| !still.contains(&c.id))
+        .map(|c| c.state)
+        .collect();
+    let others: Vec<String> = ChunkState::ALL
+        .into_iter()
+        .map(|s| (rest.iter().filter(|r| **r == s).count(), s))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, s)| format!("{n} {}", s.word()))
+        .collect();
+    let beside = match others.as_slice() {
+        [] => String::new(),
+        others => format!(" ({})", others.join(", ")),
+    };
+    let all = human::counted(known.chunks.len() as u64, "partition");
+    match order.len() {
+        0 => format!("nothing more by itself; {all} of {}{beside}", known.spec.target),
+        n => format!("{n} of {all} of {} still{beside}", known.spec.target),
+    }
 }
 
 /// A backfill as it would be right after its start.
@@ -76,7 +121,7 @@ fn draft(spec: &Spec) -> Backfill {
     Backfill::new(id, spec.clone(), String::new(), mark, 0)
 }
 
-fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, then: &str) -> String {
+fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, known: Option<&Backfill>) -> String {
     let chunks = cut(spec.timezone, spec.start, spec.end, spec.granularity);
     let zone = spec.timezone;
     let mut out = format!(
@@ -113,9 +158,8 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, then: &str)
         out.push_str(&format!("  odd days    {}\n", odd.join(", ")));
     }
     out.push_str(&format!(
-        "  overwrites  {} of {}\n",
-        human::counted(chunks.len() as u64, "partition"),
-        spec.target
+        "  overwrites  {}\n",
+        overwrites(spec, chunks.len(), order, known)
     ));
     out.push_str(&format!(
         "  runs on     {} with limit {}, {}\n",
@@ -148,7 +192,12 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, then: &str)
     } else {
         signals.join(", ")
     };
-    out.push_str(&format!("  signals     {protected}\n  order"));
+    let next = match order {
+        [] => "nothing waits",
+        _ => "",
+    };
+    let order_line = format!("  signals     {protected}\n  order       {next}");
+    out.push_str(order_line.trim_end());
     let shown = if all { order.len() } else { 5.min(order.len()) };
     for id in order.iter().take(shown) {
         let lane = spec.lane(*id);
@@ -163,7 +212,7 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, then: &str)
         out.push_str(&format!("\n    and {} more (--all)", order.len() - shown));
     }
     out.push_str(&format!("\n  plan        {}\n", config::spec_hash(spec)));
-    out.push_str(then);
+    out.push_str(&then(spec, known));
     out
 }
 
@@ -176,7 +225,7 @@ fn then(spec: &Spec, known: Option<&Backfill>) -> String {
     let (id, state) = (&order.id, order.state());
     let again = format!("a new order rewrites all of it: backfill run {name} --again --yes");
     let next = match (state, why::unfinished(order)) {
-        (BackfillState::Incomplete, Some(why)) => why.unblock,
+        (BackfillState::Incomplete, Some(why)) => super::prompt::sentence(&why.unblock),
         _ if state.is_final() => again,
         _ => format!("backfill status {name}; supervise it: backfill run {name}"),
     };

@@ -1,16 +1,31 @@
 //! What `run` shows: a bar on a terminal, JSON lines with `--json`, plain lines elsewhere. A terminal that does not
 //! read never holds the supervisor up: lines go through a bounded queue, and what does not fit is dropped.
 
-use super::tell;
-use crate::domain::{
-    ids::Name,
-    state::{ChunkState, State},
+use super::{prompt, tell};
+use crate::{
+    domain::{
+        Time,
+        event::{Payload, Read},
+        ids::Name,
+        state::{ChunkState, State},
+        tuning::Tuning,
+    },
+    plan::{
+        decide::{ExecutorFacts, Surroundings},
+        why::{self, Why},
+    },
+    supervisor::run::Watch,
 };
-use crate::supervisor::run::Watch;
+use chrono::Utc;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::{IsTerminal, Write},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -20,7 +35,13 @@ const QUEUE: usize = 4096;
 
 enum Shown {
     Line(String),
-    Counts { done: u64, all: u64, words: String },
+    /// `stuck`: nothing starts, and the words say why; they get the room of the bar.
+    Counts {
+        done: u64,
+        all: u64,
+        words: String,
+        stuck: bool,
+    },
     End,
 }
 
@@ -30,6 +51,17 @@ pub struct Progress {
     thread: Option<JoinHandle<()>>,
     style: Style,
     name: String,
+    /// Why nothing starts, as last said; shared by all watchers.
+    said: Arc<Said>,
+}
+
+/// What the reasons need to know of what was said.
+#[derive(Default)]
+struct Said {
+    /// The stable word of the reason that was said last.
+    reason: Mutex<Option<&'static str>>,
+    /// The configuration says another order than the one that was started.
+    drift: AtomicBool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +99,7 @@ impl Progress {
             thread,
             style,
             name: name.to_owned(),
+            said: Arc::default(),
         }
     }
 
@@ -85,20 +118,44 @@ impl Progress {
         }
     }
 
+    /// From now on the configuration is known to say another order, until the order is amended.
+    pub fn note_drift(&self) {
+        self.said.drift.store(true, Ordering::Relaxed);
+    }
+
+    /// Says why nothing starts, if nothing does and that was not said already. Not with `--json`, whose reader has the
+    /// events.
+    pub fn say_what_holds_it(&self, state: &State) {
+        if self.style == Style::Plain
+            && let Some(line) = changed(&self.said, state, &self.name, Utc::now())
+        {
+            self.say(&line);
+        }
+    }
+
     /// Told of every event after it is durable.
     pub fn watcher(&self) -> Watch {
         let (sender, style, name) = (self.sender.clone(), self.style, self.name.clone());
+        let said = self.said.clone();
         Box::new(move |state, event| {
+            if matches!(event.payload, Read::Known(Payload::Amended { .. })) {
+                said.drift.store(false, Ordering::Relaxed);
+            }
             let shown = match style {
                 Style::Quiet => return,
                 Style::Json => Shown::Line(tell::json(event)),
                 Style::Plain => Shown::Line(tell::plain(event)),
-                Style::Bar => match counts(state, &name) {
+                Style::Bar => match counts(&said, state, &name, event.at) {
                     Some(counts) => counts,
                     None => return,
                 },
             };
             let _ = sender.try_send(shown);
+            if style == Style::Plain
+                && let Some(line) = changed(&said, state, &name, event.at)
+            {
+                let _ = sender.try_send(Shown::Line(line));
+            }
         })
     }
 
@@ -117,21 +174,74 @@ impl Progress {
     }
 }
 
-fn counts(state: &State, name: &str) -> Option<Shown> {
+/// Why nothing of a backfill starts, as far as the journal tells: paused, blind, its breaker, its signals. `None` while
+/// starts are possible, and when it has ended.
+fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
     let backfill = state.by_name(name)?;
+    if backfill.cancel.is_some() || backfill.state().is_final() {
+        return None;
+    }
+    let facts = ExecutorFacts {
+        slots: u32::MAX,
+        problem: None,
+    };
+    let around = Surroundings {
+        now,
+        tuning: Tuning::default(),
+        executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
+        paced: BTreeSet::new(),
+        disk_low: false,
+        supervised: true,
+    };
+    let why = why::stop(state, backfill, &around)?;
+    let help = prompt::sentence(&why.unblock);
+    let unblock = prompt::amend_first(help, backfill, said.drift.load(Ordering::Relaxed));
+    Some(Why { unblock, ..why })
+}
+
+/// A line when what holds the backfill up is something else than what was said last.
+fn changed(said: &Said, state: &State, name: &str, now: Time) -> Option<String> {
+    let why = held_up(said, state, name, now);
+    let mut last = said.reason.lock().unwrap_or_else(PoisonError::into_inner);
+    let reason = why.as_ref().map(|w| w.reason);
+    if *last == reason {
+        return None;
+    }
+    *last = reason;
+    let words = why.map_or_else(
+        || "starts go on".to_owned(),
+        |w| format!("nothing starts: {}", in_words(&w)),
+    );
+    Some(format!("{}  {words}", now.format("%Y-%m-%d %H:%M:%S")))
+}
+
+/// The reason with what helps.
+fn in_words(why: &Why) -> String {
+    match &why.unblock {
+        help if help.is_empty() => why.text.clone(),
+        help => format!("{}  [{help}]", why.text),
+    }
+}
+
+fn counts(said: &Said, state: &State, name: &str, now: Time) -> Option<Shown> {
+    let backfill = state.by_name(name)?;
+    let stuck = held_up(said, state, name, now);
     let settled = backfill.count(ChunkState::Done) + backfill.count(ChunkState::Skipped);
     let bad = backfill.count(ChunkState::Failed) + backfill.count(ChunkState::Quarantined);
     let running = backfill.running_weight();
     let limit = crate::plan::decide::allowed(backfill, backfill.changed).limit;
     let state = backfill.state().word();
-    let words = format!(
-        "{state}  {running} of {limit} running  {bad} failed  {}",
-        backfill.limit.why
-    );
+    let figures = format!("{state}  {running} of {limit} running  {bad} failed");
+    // What does not fit is cut at the end: of what holds it up nothing may be, so it stands first.
+    let words = match &stuck {
+        Some(why) => format!("nothing starts: {}  {figures}", in_words(why)),
+        None => format!("{figures}  {}", backfill.limit.why),
+    };
     Some(Shown::Counts {
         done: u64::from(settled),
         all: backfill.chunks.len() as u64,
         words,
+        stuck: stuck.is_some(),
     })
 }
 
@@ -146,7 +256,16 @@ fn show(style: Style, receiver: &Receiver<Shown>) {
                     break;
                 }
             }
-            (Shown::Counts { done, all, words }, Some(bar)) => {
+            (
+                Shown::Counts {
+                    done,
+                    all,
+                    words,
+                    stuck,
+                },
+                Some(bar),
+            ) => {
+                draw_as(bar, if stuck { STUCK } else { GOES_ON });
                 bar.set_length(all);
                 bar.set_position(done);
                 bar.set_message(words);
@@ -161,9 +280,16 @@ fn show(style: Style, receiver: &Receiver<Shown>) {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
-    if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:30}] {percent}% {elapsed} {wide_msg}")
-    {
+    draw_as(&bar, GOES_ON);
+    bar
+}
+
+const GOES_ON: &str = "{pos}/{len} [{bar:30}] {percent}% {elapsed} {wide_msg}";
+/// Without the bar, which stands still anyway: the reason needs its room.
+const STUCK: &str = "{pos}/{len} {wide_msg}";
+
+fn draw_as(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("#> "));
     }
-    bar
 }

@@ -186,6 +186,7 @@ fn until_ended(
                 };
                 id = Some(known.clone());
                 supervises(&journal, &lease, &known, progress)?;
+                differs(&journal, config, &known, progress)?;
                 match hold(runtime, signals, work, journal, lease, Until::Ends(known.clone()))? {
                     Ended::LeaseLost(to) => progress.say(&format!("the lease went to {to}; following")),
                     Ended::BackfillEnded => return Ok((reread(config)?, known)),
@@ -217,6 +218,9 @@ fn until_ended(
                     let value = json!({ "follows": known, "holder": denied.holder });
                     let words = format!("{denied} supervises this journal; {name} was added, following");
                     progress.tell(&value, &words);
+                }
+                if id.is_none() {
+                    differs(&journal, config, &known, progress)?;
                 }
                 id = Some(known.clone());
                 match follow(&journal, &known, signals, progress)? {
@@ -253,6 +257,27 @@ fn supervises(journal: &Journal, lease: &Lease, asked: &BackfillId, progress: &P
     };
     let words = format!("supervising {asked}{beside}; ctrl-c ends this, running attempts go on");
     progress.tell(&value, &words);
+    Ok(())
+}
+
+/// Warns if what was started is not what the configuration says now, and says what holds it up from the start.
+fn differs(journal: &Journal, config: &Config, id: &BackfillId, progress: &Progress) -> Done {
+    let state = journal.load_state()?;
+    let Some(order) = state.backfills.get(id) else {
+        return Ok(());
+    };
+    let configured = config.backfills.get(&order.spec.name);
+    let drift = configured.map_or_else(Vec::new, |c| config::drift(&order.spec, &c.spec));
+    if !drift.is_empty() {
+        let mend = format!("backfill amend {}", order.spec.name);
+        let words = format!(
+            "the configuration differs from the started order: {}; take it over: `{mend}`",
+            drift.join("; ")
+        );
+        progress.note_drift();
+        progress.tell(&json!({ "backfill": id, "drift": drift, "mend": mend }), &words);
+    }
+    progress.say_what_holds_it(&state);
     Ok(())
 }
 
@@ -527,7 +552,7 @@ fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
         .filter(|s| backfill.count(*s) > 0)
         .map(|s| (s.word(), backfill.count(s)))
         .collect();
-    let then = why::unfinished(backfill).map_or_else(String::new, |w| w.unblock);
+    let then = why::unfinished(backfill).map_or_else(String::new, |w| super::prompt::sentence(&w.unblock));
     say_last(if json {
         json!({ "ended": id, "state": stored.word(), "counts": counts, "unblock": then, "code": code })
             .to_string()

@@ -2,8 +2,9 @@
 
 use super::{
     args::Global,
-    attention::{self, Attention, Seen},
+    attention::{self, Attention, Seen, UNWATCHED},
     context::{self, Context, Done, Exit, find, line},
+    prompt,
 };
 use crate::{
     config::{Config, SignalConfig},
@@ -12,7 +13,7 @@ use crate::{
         event::Rule,
         human,
         ids::{AttemptId, Name},
-        state::{Backfill, BackfillState, ChunkState, State},
+        state::{Backfill, BackfillState, Chunk, ChunkState, State},
     },
     plan::{
         decide::{self, Stop, Surroundings},
@@ -21,7 +22,7 @@ use crate::{
     },
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Serialize)]
 struct Status {
@@ -54,6 +55,8 @@ struct One {
     attempts: usize,
     /// Attempts that have not ended.
     under_way: Vec<AttemptId>,
+    /// Attempts that are over by their files, and nobody supervises who would record how.
+    ended_unwatched: Vec<AttemptId>,
     needs_you: u32,
     /// Why starts are stopped by failures that were alike, and when a canary may try; whether or not it binds.
     breaker: Option<OpenBreaker>,
@@ -82,6 +85,9 @@ struct Signal {
     soft: Option<f64>,
     hard: Option<f64>,
 }
+
+/// The word in `counts` for chunks whose attempt is over and whose end nobody has recorded.
+const ENDED: &str = "ended_unwatched";
 
 /// The command.
 pub fn status(global: &Global, name: Option<&str>) -> Done {
@@ -124,7 +130,7 @@ fn how_things_stand(ctx: &Context, name: Option<&str>) -> Done {
         .unwrap_or(0);
     let seen = Seen::now(ctx, &state, around.now);
     let status = Status {
-        attention: attention::all(&state, &chosen, &around, &seen),
+        attention: attention::all(ctx, &state, &chosen, &around, &seen),
         supervised: seen.alive().is_some(),
         holder: seen.alive().map(|h| h.holder.clone()),
         epoch: seen.holder.as_ref().map(|h| h.epoch),
@@ -157,7 +163,7 @@ fn newest_of_each(state: &State) -> Vec<&Backfill> {
 }
 
 /// 0 fine, 3 paused (by a human or a signal), 4 blind, 1 what does not go on without somebody's help: incomplete,
-/// cancelled, supervised by nobody, without room on the journal's disk.
+/// cancelled, supervised by nobody, its breaker open, without room on the journal's disk.
 fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
     let supervised = Surroundings {
         supervised: true,
@@ -167,6 +173,7 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
         (BackfillState::Incomplete | BackfillState::Cancelled, _) => 1,
         (BackfillState::Complete, _) => 0,
         (BackfillState::Paused, _) => 3,
+        _ if backfill.breaker.is_some() => 1,
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
         _ if blind(state, backfill) => 4,
         (_, Some(Stop::Paused | Stop::Signal | Stop::Critical)) => 3,
@@ -200,12 +207,25 @@ fn throttle(state: &State, backfill: &Backfill) -> &'static str {
 fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings, seen: &Seen) -> One {
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
-    let reason = why::stop(state, backfill, around).map(|w| seen.refined(w, state, backfill, around.now));
-    let counts: BTreeMap<_, _> = ChunkState::ALL
-        .into_iter()
-        .filter(|s| backfill.count(*s) > 0)
-        .map(|s| (s.word(), backfill.count(s)))
-        .collect();
+    let reason = why::stop(state, backfill, around)
+        .map(|w| seen.refined(w, state, backfill, around.now))
+        .map(|w| prompt::why(w, backfill, None, &ctx.config, around.now));
+    let over: BTreeSet<AttemptId> = seen.ended_of(backfill).cloned().collect();
+    let is_over = |c: &Chunk| {
+        c.open()
+            .is_some_and(|a| over.contains(&backfill.attempt_id(c.id, a.no)))
+    };
+    let mut counts: BTreeMap<_, u32> = BTreeMap::new();
+    for chunk in &backfill.chunks {
+        let word = if is_over(chunk) { ENDED } else { chunk.state.word() };
+        *counts.entry(word).or_default() += 1;
+    }
+    let over_weight: u32 = backfill
+        .active()
+        .filter(|c| is_over(c))
+        .filter_map(Chunk::open)
+        .map(|a| a.weight)
+        .sum();
     let configured = ctx.config.backfills.get(&spec.name);
     One {
         id: backfill.id.to_string(),
@@ -218,12 +238,17 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         reason,
         limit: allowed.limit,
         limit_by: allowed.by.word(),
-        running: backfill.running_weight(),
+        running: backfill.running_weight().saturating_sub(over_weight),
         max_limit: spec.max_limit,
         chunks: backfill.chunks.len(),
         counts,
         attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
-        under_way: backfill.open_attempts(),
+        under_way: backfill
+            .open_attempts()
+            .into_iter()
+            .filter(|a| !over.contains(a))
+            .collect(),
+        ended_unwatched: over.into_iter().collect(),
         needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
             .map(|s| backfill.count(s))
             .iter()
@@ -314,7 +339,11 @@ fn in_brackets(mend: &str, text: &str) -> String {
 }
 
 fn words_of(one: &One) -> String {
-    let counts: Vec<String> = one.counts.iter().map(|(w, n)| format!("{n} {w}")).collect();
+    let counted = one.counts.iter().filter(|(w, _)| **w != ENDED);
+    let mut counts: Vec<String> = counted.map(|(w, n)| format!("{n} {w}")).collect();
+    if !one.ended_unwatched.is_empty() {
+        counts.push(format!("{} {UNWATCHED}", one.ended_unwatched.len()));
+    }
     let by = one
         .paused_by
         .as_ref()
@@ -368,15 +397,22 @@ pub fn why_of(ctx: &Context, name: &str, date: &str) -> Done {
         let Some(why) = why::why(&state, backfill, id, &around) else {
             continue;
         };
-        let why = seen.refined(why, &state, backfill, around.now);
-        let state_word = backfill.chunk(id).map_or("", |c| c.state.word());
+        let over = seen.over(backfill, id);
+        let state_word = match (&over, backfill.chunk(id)) {
+            (Some(_), _) => ENDED,
+            (None, chunk) => chunk.map_or("", |c| c.state.word()),
+        };
+        let why = over.unwrap_or_else(|| seen.refined(why, &state, backfill, around.now));
+        let why = prompt::why(why, backfill, Some(id), &ctx.config, around.now);
         let value = serde_json::json!({ "chunk": id, "state": state_word, "reason": why.reason, "text": why.text, "unblock": why.unblock });
         let unblock = if why.unblock.is_empty() {
             String::new()
         } else {
             format!("\n  {}", why.unblock)
         };
-        ctx.print(&value, || format!("{id} {state_word}: {}{unblock}", why.text))?;
+        ctx.print(&value, || {
+            format!("{id} {}: {}{unblock}", state_word.replace('_', " "), why.text)
+        })?;
     }
     Ok(())
 }

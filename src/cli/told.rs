@@ -6,7 +6,7 @@ use crate::domain::{
     event::{Payload, Read},
     human,
     ids::{AttemptId, BackfillId},
-    state::BackfillState,
+    state::{Backfill, BackfillState},
 };
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -29,6 +29,9 @@ pub struct Recorded {
     /// What was under way when it confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<Vec<AttemptId>>,
+    /// Of what ends attempts: somebody is there to end them. Without a supervisor they go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<bool>,
     /// The backfill's state after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
@@ -47,6 +50,21 @@ impl Recorded {
         }
     }
 
+    /// Of stopping runs, which needs somebody who ends them. `recipe`: what does where nobody supervises.
+    pub fn of_stop(ctx: &Context, backfill: &str, seq: u64, said: &str, recipe: &str) -> Self {
+        let told = Self::new(ctx, backfill, seq, said);
+        let message = if told.supervised {
+            said.to_owned()
+        } else {
+            format!("{recipe}; {said}")
+        };
+        Self {
+            in_force: Some(told.supervised),
+            message,
+            ..told
+        }
+    }
+
     /// To the supervisor of all backfills.
     pub fn to_the_supervisor(seq: u64, said: &str) -> Self {
         Self {
@@ -56,6 +74,7 @@ impl Recorded {
             supervised: true,
             confirmed: None,
             in_flight: None,
+            in_force: None,
             state: None,
             message: said.to_owned(),
         }
@@ -70,11 +89,27 @@ impl Recorded {
     }
 }
 
+/// What has to be said first of a stop or a cancel while nobody supervises: it kills nothing, and what does so without
+/// starting anything.
+pub fn goes_on(backfill: &Backfill, cancels: bool) -> String {
+    let name = &backfill.spec.name;
+    // A paused or cancelled order starts nothing.
+    let pause = if cancels || backfill.pause.is_some() || backfill.cancel.is_some() {
+        String::new()
+    } else {
+        format!("`backfill pause {name}` and then ")
+    };
+    format!(
+        "nobody supervises: the runs go on until a supervisor is there; {pause}`backfill run {name}` stops them and \
+         starts nothing"
+    )
+}
+
 const fn nobody(supervised: bool) -> &'static str {
     if supervised {
         ""
     } else {
-        "; nobody supervises now, it holds from the next `backfill run` on"
+        "; nobody supervises now, it takes effect with the next `backfill run`"
     }
 }
 
@@ -122,7 +157,10 @@ fn await_confirmation(ctx: &Context, id: &BackfillId, seq: u64) -> Result<Confir
 /// The journal cannot be read, or standard output is gone.
 pub fn confirm(ctx: &Context, id: &BackfillId, seq: u64, supervised: bool, verb: &str) -> Done {
     let confirmation = await_confirmation(ctx, id, seq)?;
-    let state = ctx.state()?.backfills.get(id).map(|b| b.state());
+    let whole = ctx.state()?;
+    let backfill = whole.backfills.get(id);
+    let state = backfill.map(Backfill::state);
+    let cancels = backfill.is_some_and(|b| b.cancel.is_some());
     let mut told = Recorded {
         backfill: id.as_str().into(),
         supervised,
@@ -144,7 +182,13 @@ pub fn confirm(ctx: &Context, id: &BackfillId, seq: u64, supervised: bool, verb:
         Confirmation::Open if state == Some(BackfillState::Cancelled) => {
             "cancelled; nobody supervises, and nothing was under way".to_owned()
         }
-        Confirmation::Open => format!("recorded{}", nobody(false)),
+        Confirmation::Open => match backfill.filter(|_| cancels) {
+            Some(cancelled) => {
+                told.in_force = Some(false);
+                format!("{}; the cancel is recorded", goes_on(cancelled, true))
+            }
+            None => format!("recorded{}", nobody(false)),
+        },
     };
     told.tell(ctx)
 }

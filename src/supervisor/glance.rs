@@ -1,8 +1,13 @@
 //! A look at the journal from outside the supervisor: what screens and commands need to say why something waits.
 
 use crate::{
-    config::Config,
-    domain::Time,
+    config::{Config, ExecutorConfig, Places},
+    domain::{
+        Time,
+        ids::{AttemptId, Name},
+        state::Backfill,
+    },
+    executor::local,
     host::boot_now,
     journal::{HolderView, Journal, Liveness, free_bytes},
     plan::decide::{ExecutorFacts, Surroundings},
@@ -17,7 +22,7 @@ pub fn surroundings(
     now: Time,
 ) -> Surroundings {
     let problems = problems(journal);
-    let facts = |name: &crate::domain::ids::Name, slots: u32| ExecutorFacts {
+    let facts = |name: &Name, slots: u32| ExecutorFacts {
         slots,
         problem: problems.get(name.as_str()).cloned(),
     };
@@ -77,6 +82,20 @@ pub fn holder(journal: &Journal) -> Option<HolderView> {
 /// Whether a holder lives, or may live on another host.
 pub fn is_alive(holder: &HolderView) -> bool {
     matches!(holder.liveness, Liveness::Alive | Liveness::Elsewhere)
+}
+
+/// Attempts that the journal still calls open although their files say that they are over: nobody watched their end.
+/// Of the executors of this machine only; whoever runs elsewhere cannot be looked at without asking it.
+pub fn ended_unwatched(config: &Config, backfill: &Backfill) -> BTreeSet<AttemptId> {
+    let state = Places::of(&config.journal.path).state;
+    let local = |name: &Name| matches!(config.executors.get(name), Some(ExecutorConfig::Local { .. }));
+    backfill
+        .active()
+        .filter_map(|chunk| Some((chunk.id, chunk.open()?)))
+        .filter(|(_, open)| local(&open.executor))
+        .map(|(chunk, open)| backfill.attempt_id(chunk, open.no))
+        .filter(|attempt| local::is_over(&state, attempt))
+        .collect()
 }
 
 /// What the supervisor last saw wrong with executors, by name.

@@ -439,6 +439,21 @@ pub fn alive(state: &Path) -> usize {
     attempts_in(state).iter().filter(|a| held(a)).count()
 }
 
+/// Whether an attempt's files say that it is over: how it ended, or that the host was started anew since. Only looks:
+/// it takes no lock and makes no file, so it may be asked beside a supervisor. What cannot be read is not over.
+pub fn is_over(state: &Path, attempt: &AttemptId) -> bool {
+    let place = Place::new(state, attempt);
+    let ended = matches!(
+        record::read::<record::ExitRecord>(&place.exit()),
+        Ok(Found::Whole(_))
+    );
+    let other_boot = || {
+        let child = record::read::<ChildRecord>(&place.child());
+        matches!(child, Ok(Found::Whole(child)) if child.boot != crate::host::boot_id())
+    };
+    ended || other_boot()
+}
+
 /// Removes the folders of attempts that the journal has settled and that no shim holds, so that a long backfill does
 /// not leave four files a chunk for ever. Their logs stay until [`prune_logs`]. Gives how many were removed.
 ///
