@@ -144,7 +144,7 @@ fn a_dry_run_of_hold_release_and_amend_is_the_same_object_as_that_of_rerun() {
     let again = workspace.call(&["hold", "orders", "2023-01-02", "--dry-run", "--json"]);
     assert_eq!(
         error(&again)["message"],
-        "nothing to do: 2023-01-02 is held already"
+        "nothing to do for 2023-01-02: held already"
     );
     let prose = workspace.call(&["release", "orders", range, "--dry-run"]).ok();
     assert!(prose.out.contains("  will release 2023-01-02  held"), "{prose:?}");
