@@ -5,6 +5,8 @@
 #   airflow.sh down DIR [PART]   stops what `up` started, or one part: api, scheduler, processor, triggerer, db
 #   airflow.sh status DIR        a line for each part: pid, start, memory; exit code 1 if none runs
 #   airflow.sh install 3|2       only what `up` needs, for later
+#   airflow.sh seed DIR DAG FIRST DAYS   as many days of ended runs from that day on, without any work: copies of the
+#                                DAG's last good run, which has to be there; every fiftieth failed
 #
 # A folder holds one server. A part that died is started again by `up`, on the old port and with the old data.
 # The users are `admin` and `viewer`, whose passwords are their names. What the DAGs do is in airflow/dags.py and
@@ -68,10 +70,11 @@ debian_install() { # PACKAGE..
 
 # Debian keeps the server's programs out of the way. The newest is the last.
 find_postgres() { # sets pg_bin
-  local place
+  local place program
   pg_bin=""
   for place in $(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V) "$(dirname "$(command -v initdb || echo /-/-)")"; do
-    [ ! -x "$place/initdb" ] || [ ! -x "$place/postgres" ] || [ ! -x "$place/pg_isready" ] || pg_bin=$place
+    for program in initdb postgres pg_isready psql; do [ -x "$place/$program" ] || continue 2; done
+    pg_bin=$place
   done
   [ -n "$pg_bin" ]
 }
@@ -89,17 +92,25 @@ print(sys.executable)' $newest 2>/dev/null && return 0
   return 1
 }
 
-# With uv this takes seconds, with pip a minute. uv also gets a Python where there is none that will do.
+# Prints what to call. pip brings it if it is not there.
+find_uv() {
+  ! uv --version >/dev/null 2>&1 || { echo uv && return; }
+  local own=$cache/uv
+  "$own/bin/uv" --version >/dev/null 2>&1 || {
+    python3 -m venv "$own" || { debian_install python3-venv && python3 -m venv "$own"; }
+    "$own/bin/python" -m pip install -q uv==0.13.9
+  } >&2 || return 1
+  echo "$own/bin/uv"
+}
+
+# With uv this takes seconds, with pip a minute or two. uv also gets a Python where there is none that will do.
 install_airflow() {
-  local pins=$here/airflow-$version.txt python uv=""
+  local pins=$here/airflow-$version.txt python uv
   ! cmp -s "$pins" "$venv/pins.txt" || return 0
   printf 'airflow.sh: installing %s\n' "$(grep -m 1 '^apache-airflow==' "$pins")" >&2
   rm -rf "$venv"
-  ! uv --version >/dev/null 2>&1 || uv=uv
-  python=$(find_python) || [ -n "$uv" ] || {
-    debian_install python3-venv
-    python=$(find_python) || { python3 -m venv "$cache/uv" && "$cache/uv/bin/pip" install -q uv && uv=$cache/uv/bin/uv; }
-  }
+  python=$(find_python) || true
+  uv=$(find_uv) || [ -n "$python" ] || die "needs uv, or a Python on which Airflow $version runs"
   if [ -n "$uv" ]; then
     "$uv" venv -q --python "${python:-3.12}" "$venv"
     "$uv" pip install -q --no-deps --compile-bytecode --python "$venv/bin/python" -r "$pins"
@@ -112,10 +123,14 @@ install_airflow() {
 
 install() {
   venv=$cache/airflow-$version
-  find_postgres || { debian_install postgresql && find_postgres; } || die "there are no PostgreSQL programs"
   mkdir -p "$cache"
-  # Whoever comes second waits for the first.
-  (flock 9 && install_airflow 9>&-) 9>"$venv.lock" || die "could not install Airflow $version"
+  # Whoever comes second waits for the first. Not below a condition, where a command that fails would go unnoticed.
+  (
+    flock 9
+    find_postgres || debian_install postgresql
+    install_airflow
+  ) 9>"$cache/lock"
+  find_postgres || die "there are no PostgreSQL programs"
 }
 
 # --- Processes -------------------------------------------------------------------------------------------------------
@@ -189,7 +204,7 @@ any_family() { # PART..
 stop() { # PART..
   local part pid
   for part; do signal "$([ "$part" = db ] && echo INT || echo TERM)" "$part"; done
-  patiently 100 any_alive "$@"
+  patiently 50 any_alive "$@"
   for part; do
     for pid in $(family "$part"); do kill "$pid" 2>/dev/null || true; done
   done
@@ -299,7 +314,9 @@ environment_of_3() {
   export AIRFLOW__API__SECRET_KEY=$AIRFLOW__API_AUTH__JWT_SECRET
   export AIRFLOW__API__HOST=127.0.0.1
   export AIRFLOW__API__WORKERS=1
-  [ -z "$TOKEN_SECONDS" ] || export AIRFLOW__API_AUTH__JWT_EXPIRATION_TIME=$TOKEN_SECONDS
+  # Else a token would be good for some seconds after its end.
+  [ -z "$TOKEN_SECONDS" ] ||
+    export AIRFLOW__API_AUTH__JWT_EXPIRATION_TIME="$TOKEN_SECONDS" AIRFLOW__API_AUTH__JWT_LEEWAY=0
   [ -z "$INTERVALS" ] || export AIRFLOW__SCHEDULER__CREATE_CRON_DATA_INTERVALS=True
   export AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL=10
   export AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL=10
@@ -428,6 +445,7 @@ describe() {
 
 down() { # [PART]
   if [ -n "${1:-}" ]; then
+    [[ " $(parts_of 3) db " = *" $1 "* ]] || usage
     stop "$1"
     return 0
   fi
@@ -435,6 +453,39 @@ down() { # [PART]
   stop $(parts_of 3)
   stop db
   rm -f "$dir/owner"
+}
+
+seed() { # DAG FIRST DAYS
+  find_postgres && alive db || die "no database runs in $dir"
+  # The columns are those of the server's version, whatever they are. Names that a table does not have do not count.
+  "$pg_bin/psql" -qX -v ON_ERROR_STOP=1 -h "$dir/socket" -U airflow -d postgres \
+    -v dag="$1" -v first="$2" -v days="$3" <<'SQL'
+begin;
+create temporary table model as
+  select run_id, to_jsonb(r) as run from dag_run r
+  where dag_id = :'dag' and state = 'success' and exists (
+    select from task_instance t where t.dag_id = r.dag_id and t.run_id = r.run_id)
+  order by id desc limit 1;
+-- Fails if there is no model.
+select 1 / count(*) from model \g /dev/null
+create temporary table day as
+  select 'seed__' || to_char(at, 'YYYY-MM-DD') as run_id, at,
+    case when n % 50 = 0 then 'failed' else 'success' end as state
+  from generate_series(1, :days) n, lateral (select (:'first'::date + n - 1)::timestamp at time zone 'UTC' as at) as d;
+insert into dag_run
+  select r.* from model, day, lateral jsonb_populate_record(null::dag_run, run || jsonb_build_object(
+    'id', nextval(pg_get_serial_sequence('dag_run', 'id')), 'run_id', day.run_id, 'state', state,
+    'logical_date', at, 'execution_date', at, 'data_interval_start', at, 'data_interval_end', at + interval '1 day',
+    'run_after', at + interval '1 day', 'updated_at', now())) r
+  on conflict do nothing;
+insert into task_instance
+  select t.* from model, day, task_instance m, lateral jsonb_populate_record(null::task_instance, to_jsonb(m) ||
+    jsonb_build_object('id', gen_random_uuid(), 'run_id', day.run_id, 'state', day.state, 'updated_at', now())) t
+  where m.dag_id = :'dag' and m.run_id = model.run_id and exists (
+    select from dag_run r where r.dag_id = m.dag_id and r.run_id = day.run_id)
+  on conflict do nothing;
+commit;
+SQL
 }
 
 status() {
@@ -447,6 +498,8 @@ status() {
     fi
     none=0
     pids=$(family "$part") kib=0
+    # PostgreSQL's children write over their environment.
+    [ "$part" != db ] || pids+=" "$(ps -o pid= --ppid "$pids")
     for pid in $pids; do
       # Shared pages count in parts, so that the sum is what the server costs.
       kib=$((kib + $(awk '/^Pss:/ { print $2 }' "/proc/$pid/smaps_rollup" 2>/dev/null || echo 0)))
@@ -458,7 +511,7 @@ status() {
 }
 
 usage() {
-  sed -n '4,7p' "${BASH_SOURCE[0]}" | cut -c 3- >&2
+  sed -n '4,9p' "${BASH_SOURCE[0]}" | cut -c 3- >&2
   exit 2
 }
 
@@ -468,7 +521,7 @@ case $command-$# in
     version=$2
     [[ $version = [23] ]] || usage
     ;;
-  down-2 | down-3 | status-2) ;;
+  down-2 | down-3 | status-2 | seed-5) ;;
   *) usage ;;
 esac
 # A developer's own Airflow is not meant.

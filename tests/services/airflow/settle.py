@@ -72,5 +72,6 @@ for what in (healthy, has_viewer, parsed):
     while not what():
         gone = [pid for pid in pids if not alive(pid)]
         if gone or time.monotonic() > over:
-            sys.exit(f"not {what.__name__} " + (f"and process {gone[0]} has ended" if gone else f"after {seconds:.0f} s"))
+            why = f"and process {gone[0]} has ended" if gone else f"after {seconds:.0f} s"
+            sys.exit(f"not {what.__name__} {why}")
         time.sleep(0.3)
