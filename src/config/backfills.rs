@@ -1,7 +1,7 @@
 //! `[backfills.NAME]`: orders, resolved into a [`Spec`] that holds no relative path, date or name.
 
 use super::{
-    AirflowConfig, BackfillConfig, ExecutorConfig, airflow,
+    BackfillConfig, ExecutorConfig, airflow,
     days::{self, Range},
     problem::{Report, nearest},
     profiles,
@@ -221,7 +221,7 @@ fn work(
 
 /// As many as the executor has slots; one without a limit of its own gives no number to take.
 fn default_limit(report: &mut Report<'_>, section: &Section<'_>, executor: &ExecutorConfig) -> Option<u32> {
-    if let ExecutorConfig::Airflow(AirflowConfig { slots: None, .. }) = executor {
+    if matches!(executor, ExecutorConfig::Airflow(server) if server.slots.is_none()) {
         section.required(
             report,
             "max_limit",

@@ -91,18 +91,15 @@ pub enum ExecutorConfig {
         slots: u32,
     },
     /// DAG runs of an Airflow server.
-    Airflow(AirflowConfig),
+    Airflow(Box<AirflowConfig>),
 }
 
 impl ExecutorConfig {
     /// How many attempts at a time; of an executor without a limit of its own the most that are ever supervised.
-    pub const fn slots(&self) -> u32 {
+    pub fn slots(&self) -> u32 {
         match self {
-            Self::Local { slots }
-            | Self::Airflow(AirflowConfig {
-                slots: Some(slots), ..
-            }) => *slots,
-            Self::Airflow(AirflowConfig { slots: None, .. }) => sections::MOST_SLOTS as u32,
+            Self::Local { slots } => *slots,
+            Self::Airflow(server) => server.slots.unwrap_or(sections::MOST_SLOTS as u32),
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn executor(
         .and_then(|e| e.word(report, &[("local", Kind::Local), ("airflow", Kind::Airflow)]));
     if kind == Some(Kind::Airflow) {
         section.only(report, &airflow::KEYS);
-        return airflow::airflow(report, section, folder).map(ExecutorConfig::Airflow);
+        return airflow::airflow(report, section, folder).map(|a| ExecutorConfig::Airflow(Box::new(a)));
     }
     section.only(report, &["kind", "slots"]);
     let slots = match section.get("slots") {

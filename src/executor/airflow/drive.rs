@@ -114,7 +114,7 @@ impl Job<'_> {
 /// What the server shows of an attempt whose answer was lost.
 enum Seen {
     /// It has it.
-    Taken(Run),
+    Taken(Box<Run>),
     /// Nothing came of it, and nothing can any more.
     Nothing,
     /// Nothing came of it yet.
@@ -348,17 +348,17 @@ impl Inner {
         let own = run_id(&intent.attempt.backfill, chunk);
         let found = match run {
             None => "no run of it is there",
-            Some(run) if intent.stage == Stage::Taken => return Ok(Seen::Taken(run)),
+            Some(run) if intent.stage == Stage::Taken => return Ok(Seen::Taken(Box::new(run))),
             // The run of another order may carry the same number.
             Some(run) if run.id == own && maker(&run, chunk) == Some(intent.attempt.no.into()) => {
-                return Ok(Seen::Taken(run));
+                return Ok(Seen::Taken(Box::new(run)));
             }
             Some(run) => {
                 if let (Way::Clear, Some(before)) = (intent.way, &intent.before) {
                     let changed = before.has_changed(&run)
                         || self.highest_try(&intent.dag, &run.id).await? > before.highest_try;
                     if changed {
-                        return Ok(Seen::Taken(run));
+                        return Ok(Seen::Taken(Box::new(run)));
                     }
                 }
                 "the run is as it was before"
