@@ -335,7 +335,11 @@ fn ladder_word(ladder: &[Profile]) -> String {
 /// The first 12 hex digits of SHA-256 over the order's canonical JSON: keys sorted, no blanks.
 pub fn spec_hash(spec: &Spec) -> String {
     let canonical = match serde_json::to_value(spec) {
-        Ok(value) => {
+        Ok(mut value) => {
+            // An order without a DAG has the hash that it had before there were DAGs.
+            if let (None, Some(keys)) = (&spec.dag, value.as_object_mut()) {
+                keys.remove("dag");
+            }
             let mut out = String::new();
             write_canonical(&value, &mut out);
             out

@@ -92,11 +92,34 @@ pub struct Dag {
     /// Its id on the server.
     pub id: String,
     /// The parameters of each run; texts in it are templates, as the arguments of a command are.
-    #[serde(default)]
+    #[serde(default, with = "parameters")]
     pub conf: BTreeMap<String, serde_json::Value>,
     /// The pool that its tasks run in, if it is given.
     #[serde(default)]
     pub pool: Option<String>,
+}
+
+/// Parameters are JSON of any shape, which snapshots, whose form does not describe itself, can only keep as text.
+mod parameters {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+    use serde_json::Value;
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<S: Serializer>(conf: &BTreeMap<String, Value>, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() {
+            return conf.serialize(to);
+        }
+        serde_json::to_string(conf)
+            .map_err(ser::Error::custom)?
+            .serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+        if from.is_human_readable() {
+            return BTreeMap::deserialize(from);
+        }
+        serde_json::from_str(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
 }
 
 /// A backfill's order: what to rewrite, where, how, under which limits.
@@ -121,7 +144,7 @@ pub struct Spec {
     /// The command as templates, one per argument; never passed through a shell. Empty where `dag` is given.
     pub command: Vec<String>,
     /// The DAG that runs the chunks, instead of a command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub dag: Option<Dag>,
     /// The folder in which the command runs; absolute.
     pub cwd: String,
@@ -188,11 +211,12 @@ mod tests {
         });
         let mut spec: Spec = serde_json::from_value(old).unwrap();
         assert_eq!(spec.dag, None);
-        // What is written for it has no such key, so that its hash is the same as before.
-        assert!(!serde_json::to_string(&spec).unwrap().contains("\"dag\""));
-        let dag: Dag = serde_json::from_value(serde_json::json!({"id": "events_daily"})).unwrap();
+        let conf = serde_json::json!({"id": "events_daily", "conf": {"force": true, "days": [1, {"of": null}]}});
+        let dag: Dag = serde_json::from_value(conf).unwrap();
         spec.dag = Some(dag);
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
         assert_eq!(again, spec);
+        let kept: Spec = postcard::from_bytes(&postcard::to_stdvec(&spec).unwrap()).unwrap();
+        assert_eq!(kept, spec, "as in a snapshot");
     }
 }
