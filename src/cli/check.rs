@@ -6,9 +6,12 @@ use super::{
     partial,
 };
 use crate::{
-    config::{Config, SourceConfig},
-    domain::{human, spec::Spec, text},
-    executor::local,
+    config::{AirflowConfig, Config, ExecutorConfig, Places, SourceConfig},
+    domain::{human, ids::Name, spec::Spec, text},
+    executor::{
+        airflow::{AirflowSetup, Survey, survey},
+        template,
+    },
     journal::{Journal, OpenError},
     signals::{self, Reading},
     supervisor::glance,
@@ -57,9 +60,12 @@ pub fn check(global: &Global) -> Done {
         .enable_all()
         .build()?;
     findings.extend(runtime.block_on(signals_of(&config)));
+    findings.extend(runtime.block_on(servers(&config)));
     for backfill in config.backfills.values() {
-        findings.push(command(&backfill.spec));
-        findings.push(template(&backfill.spec));
+        if backfill.spec.dag.is_none() {
+            findings.push(command(&backfill.spec));
+        }
+        findings.push(templates(&backfill.spec));
         findings.extend(partial::of(&backfill.spec).into_iter().map(|p| {
             Finding {
                 mend: "its partition would be rewritten from these days alone; leave it so if that is meant"
@@ -201,9 +207,80 @@ fn executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn template(spec: &Spec) -> Finding {
-    let what = format!("command of {}", spec.name);
-    match local::template::check(spec) {
+/// Reaches the servers among the executors, and looks at the DAGs that backfills run there.
+async fn servers(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, executor) in &config.executors {
+        let ExecutorConfig::Airflow(server) = executor else {
+            continue;
+        };
+        let specs = config
+            .backfills
+            .values()
+            .map(|b| &b.spec)
+            .filter(|s| s.executor == *name);
+        let wanted: Vec<(&Name, String)> = specs
+            .filter_map(|s| Some((&s.name, s.dag.as_ref()?.id.clone())))
+            .collect();
+        let dags = wanted.iter().map(|(_, dag)| dag.clone()).collect();
+        let state = Places::of(&config.journal.path).state;
+        let setup = AirflowSetup::new(name, server, &state, dags);
+        match survey(setup).await {
+            Ok(found) => findings.extend(of_survey(name, server, &wanted, &found)),
+            Err(error) => findings.push(Finding::bad(
+                format!("executor {name}"),
+                error.to_string(),
+                format!("look at url and auth in [executors.{name}], and whether it answers from this host"),
+            )),
+        }
+    }
+    findings
+}
+
+fn of_survey(
+    name: &Name,
+    server: &AirflowConfig,
+    wanted: &[(&Name, String)],
+    found: &Survey,
+) -> Vec<Finding> {
+    let what = format!("executor {name}");
+    let environment = server
+        .environment
+        .as_deref()
+        .map_or(String::new(), |e| format!(" ({e})"));
+    let version = format!("Airflow {}{environment}", text::one_line(&found.version, 40));
+    let mut findings = vec![match &found.unwell {
+        None => Finding::ok(&what, version),
+        Some(why) => Finding::bad(
+            &what,
+            format!("{version}: {why}"),
+            "start the scheduler of that server",
+        ),
+    }];
+    if let Some(broken) = found.import_errors.as_ref().filter(|b| !b.is_empty()) {
+        findings.push(Finding {
+            mend: "DAGs in these files do not run until they are mended".to_owned(),
+            ..Finding::ok(&what, format!("import errors: {}", broken.join("; ")))
+        });
+    }
+    findings.extend(wanted.iter().zip(&found.dags).map(|((backfill, _), dag)| {
+        let what = format!("backfill {backfill}");
+        match &dag.found {
+            Ok(how) => Finding::ok(what, format!("runs the DAG {}: {how}", dag.id)),
+            Err(why) => Finding::bad(
+                what,
+                format!("the DAG {}: {why}", dag.id),
+                "look at it on the server: its id, its switch, its file",
+            ),
+        }
+    }));
+    findings
+}
+
+fn templates(spec: &Spec) -> Finding {
+    let kind = if spec.dag.is_some() { "conf" } else { "command" };
+    let what = format!("{kind} of {}", spec.name);
+    match template::check(spec) {
         Ok(()) => Finding::ok(what, "its templates can be filled in"),
         Err(error) => Finding::bad(
             what,

@@ -14,6 +14,7 @@ use crate::{
         ids::{BackfillId, ChunkId, Name},
         spec::{Lane, Spec},
         state::{Backfill, BackfillState, Chunk, ChunkState, Mark},
+        text,
     },
     plan::{decide, preview::units, why},
 };
@@ -53,7 +54,7 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         let value = json!({
             "backfill": name, "target": spec.target, "timezone": spec.timezone.name(), "start": spec.start,
             "end": spec.end, "granularity": spec.granularity.word(), "hash": config::spec_hash(spec),
-            "max_limit": spec.max_limit, "partial": partial::of(spec),
+            "max_limit": spec.max_limit, "dag": spec.dag, "partial": partial::of(spec),
             "started": known.map(|b| json!({ "backfill": b.id, "state": b.state().word(), "of": b.chunks.len() })),
             "chunks": chunks,
         });
@@ -167,7 +168,7 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, known: Opti
         spec.max_limit,
         order_words(spec)
     ));
-    out.push_str(&format!("  command     {}\n", spec.command.join(" ")));
+    out.push_str(&work(spec));
     let profiles: Vec<_> = spec.profiles.iter().map(|p| p.name.to_string()).collect();
     out.push_str(&format!("  profiles    {}\n", profiles.join(", then ")));
     for (lane, days) in &spec.lanes {
@@ -213,6 +214,22 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, known: Opti
     }
     out.push_str(&format!("\n  plan        {}\n", config::spec_hash(spec)));
     out.push_str(&then(spec, known));
+    out
+}
+
+/// What runs each chunk.
+fn work(spec: &Spec) -> String {
+    let Some(dag) = &spec.dag else {
+        return format!("  command     {}\n", spec.command.join(" "));
+    };
+    let mut out = format!("  dag         {}\n", dag.id);
+    if !dag.conf.is_empty() {
+        let conf = serde_json::to_string(&dag.conf).unwrap_or_default();
+        out.push_str(&format!("  conf        {}\n", text::clean(&conf)));
+    }
+    if let Some(pool) = &dag.pool {
+        out.push_str(&format!("  pool        {pool}\n"));
+    }
     out
 }
 

@@ -1,7 +1,7 @@
 //! `[backfills.NAME]`: orders, resolved into a [`Spec`] that holds no relative path, date or name.
 
 use super::{
-    BackfillConfig,
+    BackfillConfig, ExecutorConfig, airflow,
     days::{self, Range},
     problem::{Report, nearest},
     profiles,
@@ -14,7 +14,7 @@ use super::{
 use crate::domain::{
     calendar::Granularity,
     ids::Name,
-    spec::{OnFailure, Profile, Spec},
+    spec::{Dag, OnFailure, Profile, Spec},
 };
 use chrono_tz::Tz;
 use std::{
@@ -22,7 +22,7 @@ use std::{
     path::Path,
 };
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 25] = [
     "target",
     "environment",
     "start",
@@ -31,6 +31,9 @@ const KEYS: [&str; 22] = [
     "timezone",
     "executor",
     "command",
+    "dag",
+    "conf",
+    "pool",
     "cwd",
     "env_pass",
     "env",
@@ -59,8 +62,8 @@ pub(super) struct Around<'a> {
     pub declared_profiles: Vec<&'a str>,
     /// Sound profiles.
     pub profiles: &'a BTreeMap<Name, Profile>,
-    /// Slots of sound executors.
-    pub slots: &'a BTreeMap<Name, u32>,
+    /// Sound executors.
+    pub sound_executors: &'a BTreeMap<Name, ExecutorConfig>,
 }
 
 /// Reads one backfill.
@@ -92,9 +95,8 @@ pub(super) fn backfill(
     let ladder = profiles::ladder(report, section, around.profiles, &around.declared_profiles);
     let source = optional(section, "source", |e| source(report, &e));
     let names = template_names(ladder.as_deref(), source.as_ref());
-    let command = section
-        .required(report, "command", COMMAND)
-        .and_then(|e| command(report, &e, names.as_ref()));
+    let server = executor.as_ref().and_then(|e| around.sound_executors.get(e));
+    let work = work(report, section, server, names.as_ref());
     let cwd = cwd(report, section, around.folder);
     let env_pass = optional(section, "env_pass", |e| env_pass(report, &e));
     let variables = match section.get("env") {
@@ -103,7 +105,7 @@ pub(super) fn backfill(
     };
     let max_limit = match section.get("max_limit") {
         Some(e) => e.whole(report, 1, MOST_SLOTS).and_then(|n| u32::try_from(n).ok()),
-        None => executor.as_ref().and_then(|e| around.slots.get(e)).copied(),
+        None => server.and_then(|s| default_limit(report, section, s)),
     };
     let order = days::order(report, section, range.as_ref());
     let signals = optional(section, "signals", |e| {
@@ -118,17 +120,19 @@ pub(super) fn backfill(
         Some(e) => e.flag(report),
         None => Some(true),
     };
-    let (range, variables) = (range?, variables?);
+    let (range, variables, (command, dag)) = (range?, variables?, work?);
+    let of_executor = || server.and_then(ExecutorConfig::environment).map(str::to_owned);
     let spec = Spec {
         name: name.clone(),
         target: target?,
-        environment: environment?,
+        environment: environment?.or_else(of_executor),
         start: range.start,
         end: range.end,
         granularity: range.granularity,
         timezone: range.timezone,
         executor: executor?,
-        command: command?,
+        command,
+        dag,
         cwd: cwd?,
         env_pass: env_pass?.unwrap_or_default(),
         env: variables.plain,
@@ -146,6 +150,86 @@ pub(super) fn backfill(
         spec,
         secrets: variables.secret,
     })
+}
+
+/// What only a command has.
+const OF_A_COMMAND: [&str; 3] = ["cwd", "env_pass", "env"];
+/// What only a DAG has.
+const OF_A_DAG: [&str; 2] = ["conf", "pool"];
+
+/// The command or the DAG, whichever the executor runs.
+fn work(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    executor: Option<&ExecutorConfig>,
+    names: Option<&template::Names>,
+) -> Option<(Vec<String>, Option<Dag>)> {
+    let before = report.len();
+    let runs_dags = executor.map(|e| matches!(e, ExecutorConfig::Airflow(_)));
+    let (found_command, found_dag) = (section.get("command"), section.get("dag"));
+    let strange: &[&str] = match (&found_command, &found_dag) {
+        (_, Some(_)) => &OF_A_COMMAND,
+        _ => &OF_A_DAG,
+    };
+    for entry in strange.iter().filter_map(|k| section.get(k)) {
+        let other = if found_dag.is_some() { "command" } else { "dag" };
+        let expected = format!("this key only beside `{other}`");
+        report.add(
+            entry.key_span.start,
+            &entry.path,
+            "a key that nothing here uses".to_owned(),
+            expected,
+            String::new(),
+        );
+    }
+    let read = match (found_command, found_dag) {
+        (Some(_), Some(dag)) => {
+            let help = "an executor of kind \"airflow\" runs a dag, one of kind \"local\" a command";
+            dag.problem(report, "a dag beside a command", "one of them", help);
+            None
+        }
+        (Some(entry), None) if runs_dags == Some(true) => {
+            let help = "its kind is \"airflow\": write `dag = \"..\"` instead";
+            entry.problem(report, "a command on an executor that runs DAGs", "`dag`", help);
+            None
+        }
+        (None, Some(entry)) if runs_dags == Some(false) => {
+            let help = "its kind is \"local\": write `command = [..]` instead";
+            entry.problem(
+                report,
+                "a dag on an executor that runs commands",
+                "`command`",
+                help,
+            );
+            None
+        }
+        (Some(entry), None) => command(report, &entry, names).map(|argv| (argv, None)),
+        (None, Some(entry)) => {
+            airflow::dag(report, section, &entry, names).map(|dag| (Vec::new(), Some(dag)))
+        }
+        (None, None) => {
+            let (key, expected) = match runs_dags {
+                Some(true) => ("dag", "the id of the DAG that writes the partitions"),
+                _ => ("command", COMMAND),
+            };
+            section.required(report, key, expected);
+            None
+        }
+    };
+    read.filter(|_| report.len() == before)
+}
+
+/// As many as the executor has slots; one without a limit of its own gives no number to take.
+fn default_limit(report: &mut Report<'_>, section: &Section<'_>, executor: &ExecutorConfig) -> Option<u32> {
+    if matches!(executor, ExecutorConfig::Airflow(server) if server.slots.is_none()) {
+        section.required(
+            report,
+            "max_limit",
+            "how many runs at a time, since the executor has no slots",
+        );
+        return None;
+    }
+    Some(executor.slots())
 }
 
 /// `Some(None)` when the key is absent, `None` when its value is refused.

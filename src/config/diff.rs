@@ -2,17 +2,22 @@
 //! people. No line holds a secret, nor where one comes from.
 
 use super::{
-    BackfillConfig, Config, ExecutorConfig, HttpAuth, PrometheusConfig, SignalConfig, SourceConfig, Unit,
-    tuning,
+    AirflowAuth, AirflowConfig, BackfillConfig, Config, ExecutorConfig, HttpAuth, PrometheusConfig,
+    SignalConfig, SourceConfig, Unit, tuning,
 };
 use crate::domain::{
     human,
     ids::Name,
-    spec::{LaneDays, OnFailure, Order, Profile, Spec},
+    spec::{Dag, LaneDays, OnFailure, Order, Profile, Spec},
     text,
 };
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, fmt::Display, fmt::Write as _, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// Lines such as `signals.orders.soft 50000 to 60000`, in the order of the file's sections.
 pub(super) fn configs(old: &Config, new: &Config) -> Vec<String> {
@@ -91,8 +96,63 @@ fn or_none<T: Display>(value: &Option<T>) -> String {
 }
 
 fn executor(lines: &mut Lines, key: &str, old: &ExecutorConfig, new: &ExecutorConfig) {
-    let (ExecutorConfig::Local { slots: a }, ExecutorConfig::Local { slots: b }) = (old, new);
-    lines.value(&format!("{key}.slots"), a, b);
+    match (old, new) {
+        (ExecutorConfig::Local { slots: a }, ExecutorConfig::Local { slots: b }) => {
+            lines.value(&format!("{key}.slots"), a, b);
+        }
+        (ExecutorConfig::Airflow(a), ExecutorConfig::Airflow(b)) => airflow(lines, key, a, b),
+        _ => lines.value(&format!("{key}.kind"), kind(old), kind(new)),
+    }
+}
+
+const fn kind(executor: &ExecutorConfig) -> &'static str {
+    match executor {
+        ExecutorConfig::Local { .. } => "local",
+        ExecutorConfig::Airflow(_) => "airflow",
+    }
+}
+
+fn airflow(lines: &mut Lines, key: &str, old: &AirflowConfig, new: &AirflowConfig) {
+    // Named one by one, so that a new field cannot be forgotten here.
+    let AirflowConfig {
+        url,
+        auth,
+        headers,
+        plain_headers,
+        ca_file,
+        environment,
+        request_budget,
+        slots,
+        interval,
+    } = old;
+    lines.value(&format!("{key}.url"), url, &new.url);
+    let way = |auth: &AirflowAuth| {
+        let word = match auth {
+            AirflowAuth::None => "none",
+            AirflowAuth::Password { .. } => "user and password",
+            AirflowAuth::Token(_) => "token",
+            AirflowAuth::Basic { .. } => "basic",
+        };
+        word.to_owned()
+    };
+    lines.changed_words(&format!("{key} login"), auth, &new.auth, way);
+    let after = (&new.headers, &new.plain_headers);
+    lines.changed(&format!("{key}.headers"), &(headers, plain_headers), &after);
+    let ca = |ca: &Option<PathBuf>| or_none(&ca.as_deref().map(shown));
+    lines.value(&format!("{key}.ca_file"), ca(ca_file), ca(&new.ca_file));
+    lines.value(
+        &format!("{key}.environment"),
+        or_none(environment),
+        or_none(&new.environment),
+    );
+    lines.value(
+        &format!("{key}.request_budget"),
+        request_budget,
+        new.request_budget,
+    );
+    lines.value(&format!("{key}.slots"), or_none(slots), or_none(&new.slots));
+    let time = human::exact_duration;
+    lines.value(&format!("{key}.interval"), time(*interval), time(new.interval));
 }
 
 fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) {
@@ -165,6 +225,7 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
         timezone,
         executor,
         command,
+        dag,
         cwd,
         env_pass,
         env,
@@ -188,6 +249,12 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
     lines.value("timezone", timezone, now.timezone);
     lines.value("executor", executor, &now.executor);
     lines.changed("command", command, &now.command);
+    let id = |dag: &Option<Dag>| or_none(&dag.as_ref().map(|d| d.id.clone()));
+    lines.value("dag", id(dag), id(&now.dag));
+    let conf = |dag: &Option<Dag>| dag.as_ref().map(|d| d.conf.clone()).unwrap_or_default();
+    lines.changed("conf", &conf(dag), &conf(&now.dag));
+    let pool = |dag: &Option<Dag>| or_none(&dag.as_ref().and_then(|d| d.pool.clone()));
+    lines.value("pool", pool(dag), pool(&now.dag));
     lines.value("cwd", cwd, &now.cwd);
     lines.value("env_pass", names(env_pass), names(&now.env_pass));
     lines.changed("env", env, &now.env);
@@ -268,7 +335,11 @@ fn ladder_word(ladder: &[Profile]) -> String {
 /// The first 12 hex digits of SHA-256 over the order's canonical JSON: keys sorted, no blanks.
 pub fn spec_hash(spec: &Spec) -> String {
     let canonical = match serde_json::to_value(spec) {
-        Ok(value) => {
+        Ok(mut value) => {
+            // An order without a DAG has the hash that it had before there were DAGs.
+            if let (None, Some(keys)) = (&spec.dag, value.as_object_mut()) {
+                keys.remove("dag");
+            }
             let mut out = String::new();
             write_canonical(&value, &mut out);
             out

@@ -5,6 +5,7 @@
 //! there is no clock here, `plan::edge` leaves unfinished days out.
 
 mod actor;
+mod airflow;
 mod backfills;
 mod days;
 mod diff;
@@ -89,15 +90,72 @@ pub enum ExecutorConfig {
         /// How many attempts at a time, over all backfills.
         slots: u32,
     },
+    /// DAG runs of an Airflow server.
+    Airflow(Box<AirflowConfig>),
 }
 
 impl ExecutorConfig {
-    /// How many attempts at a time.
-    pub const fn slots(&self) -> u32 {
+    /// How many attempts at a time; of an executor without a limit of its own the most that are ever supervised.
+    pub fn slots(&self) -> u32 {
         match self {
             Self::Local { slots } => *slots,
+            Self::Airflow(server) => server.slots.unwrap_or(sections::MOST_SLOTS as u32),
         }
     }
+
+    /// The word for where it runs, if it has one of its own.
+    pub fn environment(&self) -> Option<&str> {
+        match self {
+            Self::Local { .. } => None,
+            Self::Airflow(server) => server.environment.as_deref(),
+        }
+    }
+}
+
+/// An Airflow server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AirflowConfig {
+    /// Base url; a path prefix is kept.
+    pub url: String,
+    /// How to log in.
+    pub auth: AirflowAuth,
+    /// Further headers with secret values.
+    pub headers: BTreeMap<String, SecretSource>,
+    /// Further headers with plain values.
+    pub plain_headers: BTreeMap<String, String>,
+    /// An additional certificate authority, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// A word for what it is (`prod`), for backfills that have none of their own.
+    pub environment: Option<String>,
+    /// Requests a minute.
+    pub request_budget: u32,
+    /// How many attempts at a time; `None` is no limit of its own.
+    pub slots: Option<u32>,
+    /// Time between two looks at what changed.
+    pub interval: Duration,
+}
+
+/// How to log in to an Airflow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AirflowAuth {
+    /// Not at all.
+    None,
+    /// A user and a password: a token from `/auth/token` on 3.x, HTTP Basic on 2.x.
+    Password {
+        /// The user.
+        user: String,
+        /// The password.
+        password: SecretSource,
+    },
+    /// A ready token, or a command that prints one.
+    Token(SecretSource),
+    /// HTTP Basic, whatever the version.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: SecretSource,
+    },
 }
 
 /// The unit of a signal's numbers.

@@ -205,17 +205,18 @@ fn whole<'t>(report: &mut Report<'_>, table: &'t Spanned<DeTable<'t>>, path: &Pa
     // Relative paths in the file start where the file is, not where somebody happened to call us.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-    let (executors, executor_names) = named(report, &root, "executors", |r, s, _| sections::executor(r, s));
+    let (executors, executor_names) = named(report, &root, "executors", |r, s, _| {
+        sections::executor(r, s, folder)
+    });
     let (signals, signal_names) = named(report, &root, "signals", |r, s, _| signals::signal(r, s, folder));
     let (profiles, declared_profiles) = named(report, &root, "profiles", profile);
-    let slots = executors.iter().map(|(n, e)| (n.clone(), e.slots())).collect();
     let around = Around {
         folder,
         executors: executor_names,
         signals: signal_names,
         declared_profiles,
         profiles: &profiles,
-        slots: &slots,
+        sound_executors: &executors,
     };
     let (backfills, _) = named(report, &root, "backfills", |r, s, n| backfill(r, s, n, &around));
     let journal = sections::journal(report, &root, folder);

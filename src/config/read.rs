@@ -238,6 +238,19 @@ impl<'t> Entry<'t> {
         value
     }
 
+    /// A number, `true` or `false`, as JSON has it; `None` for everything else, numbers that JSON has not included.
+    pub(super) fn scalar(&self) -> Option<serde_json::Value> {
+        match self.value {
+            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(Into::into),
+            DeValue::Float(n) => {
+                let number = n.as_str().parse::<f64>().ok()?;
+                serde_json::Number::from_f64(number).map(Into::into)
+            }
+            DeValue::Boolean(flag) => Some((*flag).into()),
+            _ => None,
+        }
+    }
+
     /// A whole number between two bounds, both included.
     pub(super) fn whole(&self, report: &mut Report<'_>, least: u64, most: u64) -> Option<u64> {
         let expected = format!(

@@ -1,7 +1,7 @@
 //! The small sections: `[executors.NAME]`, `[journal]`, `[screen]`.
 
 use super::{
-    ExecutorConfig, JournalConfig, ScreenConfig, places,
+    ExecutorConfig, JournalConfig, ScreenConfig, airflow, places,
     problem::Report,
     read::{Section, quoted},
     values,
@@ -11,12 +11,26 @@ use std::{num::NonZero, path::Path};
 /// The most slots, and the most running weight: what one machine can still supervise.
 pub(super) const MOST_SLOTS: u64 = 10_000;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Local,
+    Airflow,
+}
+
 /// Reads one executor.
-pub(super) fn executor(report: &mut Report<'_>, section: &Section<'_>) -> Option<ExecutorConfig> {
-    section.only(report, &["kind", "slots"]);
+pub(super) fn executor(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    folder: &Path,
+) -> Option<ExecutorConfig> {
     let kind = section
-        .required(report, "kind", "\"local\"")
-        .and_then(|e| e.word(report, &[("local", ())]));
+        .required(report, "kind", "\"local\" or \"airflow\"")
+        .and_then(|e| e.word(report, &[("local", Kind::Local), ("airflow", Kind::Airflow)]));
+    if kind == Some(Kind::Airflow) {
+        section.only(report, &airflow::KEYS);
+        return airflow::airflow(report, section, folder).map(|a| ExecutorConfig::Airflow(Box::new(a)));
+    }
+    section.only(report, &["kind", "slots"]);
     let slots = match section.get("slots") {
         Some(e) => e.whole(report, 1, MOST_SLOTS).and_then(|n| u32::try_from(n).ok()),
         None => Some(cores()),

@@ -69,7 +69,12 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
     })
 }
 
-fn time(report: &mut Report<'_>, section: &Section<'_>, key: &str, default: Duration) -> Option<Duration> {
+pub(super) fn time(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    key: &str,
+    default: Duration,
+) -> Option<Duration> {
     let (least, most) = (Duration::from_millis(20), Duration::from_secs(3600));
     match section.get(key) {
         Some(e) => e.duration(report, least, most),
@@ -210,7 +215,7 @@ fn auth(report: &mut Report<'_>, section: &Section<'_>, folder: &Path) -> Option
     }
 }
 
-fn user(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
+pub(super) fn user(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
     let user = entry.text(report, "the user's name")?;
     if user.contains(':') {
         // `user:password` is a slip that must not be repeated.
@@ -220,9 +225,9 @@ fn user(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
     Some(user.to_owned())
 }
 
-type Headers = (BTreeMap<String, SecretSource>, BTreeMap<String, String>);
+pub(super) type Headers = (BTreeMap<String, SecretSource>, BTreeMap<String, String>);
 
-fn headers(
+pub(super) fn headers(
     report: &mut Report<'_>,
     entry: &Entry<'_>,
     section: &Section<'_>,
@@ -274,8 +279,17 @@ fn check_header_name(
             "each header once, in small or capital letters",
         );
     }
-    if name == "authorization" && (section.get("basic").is_some() || section.get("bearer").is_some()) {
-        return refuse("this header beside basic or bearer", "one way to log in");
+    if name == "authorization"
+        && let Some(other) = ["basic", "bearer", "auth"]
+            .iter()
+            .find(|k| section.get(k).is_some())
+    {
+        let other = if *other == "auth" {
+            "auth"
+        } else {
+            "basic or bearer"
+        };
+        return refuse(&format!("this header beside {other}"), "one way to log in");
     }
     Some(())
 }

@@ -551,3 +551,146 @@ proptest! {
         }
     }
 }
+
+/// The example of an Airflow and of a backfill on it.
+const AIRFLOW: &str = r#"
+[executors.airflow-prod]
+kind = "airflow"
+url = "http://127.0.0.1:8080/prefix/"
+auth = { user = "admin", password = { env = "AIRFLOW_PASSWORD" } }
+environment = "prod"
+
+[backfills.events]
+target = "events"
+start = 2021-02-01
+end = 2021-02-10
+granularity = "day"
+timezone = "UTC"
+executor = "airflow-prod"
+dag = "events_daily"
+conf = { force = true, day = "{{ ds }}", deep = [{ n = 1, half = 0.5 }] }
+pool = "backfill_pool"
+max_limit = 4
+profiles = ["default"]
+
+[profiles.default]
+"#;
+
+fn airflow(config: &Config) -> &AirflowConfig {
+    match &config.executors[&name("airflow-prod")] {
+        ExecutorConfig::Airflow(server) => server,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_backfill_on_an_airflow_has_a_dag_and_the_environment_of_its_server() {
+    let config = read(AIRFLOW);
+    let server = airflow(&config);
+    assert_eq!(server.url, "http://127.0.0.1:8080/prefix");
+    assert_eq!((server.request_budget, server.slots), (60, None));
+    assert_eq!(server.interval, Duration::from_secs(5));
+    let password = SecretSource::Env("AIRFLOW_PASSWORD".to_owned());
+    let user = "admin".to_owned();
+    assert_eq!(server.auth, AirflowAuth::Password { user, password });
+    let spec = &config.backfills[&name("events")].spec;
+    let dag = spec.dag.as_ref().unwrap();
+    assert_eq!(
+        (dag.id.as_str(), dag.pool.as_deref()),
+        ("events_daily", Some("backfill_pool"))
+    );
+    assert_eq!(
+        serde_json::to_value(&dag.conf).unwrap(),
+        serde_json::json!({"force": true, "day": "{{ ds }}", "deep": [{"n": 1, "half": 0.5}]})
+    );
+    assert!(spec.command.is_empty());
+    assert_eq!(spec.environment.as_deref(), Some("prod"));
+    let own = AIRFLOW.replace("target = ", "environment = \"stage\"\ntarget = ");
+    assert_eq!(
+        read(&own).backfills[&name("events")].spec.environment.as_deref(),
+        Some("stage")
+    );
+}
+
+#[test]
+fn every_way_to_log_in_to_an_airflow_is_read() {
+    let with = |auth: &str| {
+        let line = "auth = { user = \"admin\", password = { env = \"AIRFLOW_PASSWORD\" } }";
+        airflow(&read(&AIRFLOW.replace(line, auth))).auth.clone()
+    };
+    let secret = || SecretSource::Env("S".to_owned());
+    assert_eq!(with(""), AirflowAuth::None);
+    assert_eq!(
+        with("auth = { token = { env = \"S\" } }"),
+        AirflowAuth::Token(secret())
+    );
+    assert_eq!(
+        with("auth = { basic = { user = \"u\", password = { env = \"S\" } } }"),
+        AirflowAuth::Basic {
+            user: "u".to_owned(),
+            password: secret()
+        }
+    );
+    assert_eq!(
+        with("auth = { command = [\"token\", \"--for\", \"prod\"] }"),
+        AirflowAuth::Token(SecretSource::Command(vec![
+            "token".to_owned(),
+            "--for".to_owned(),
+            "prod".to_owned()
+        ]))
+    );
+}
+
+#[test]
+fn what_changes_about_a_server_and_its_dag_is_told_without_secrets() {
+    let old = read(AIRFLOW);
+    for (from, to, line) in [
+        (
+            ":8080",
+            ":8081",
+            "executors.airflow-prod.url http://127.0.0.1:8080/prefix to http://127.0.0.1:8081/prefix",
+        ),
+        (
+            "AIRFLOW_PASSWORD",
+            "OTHER",
+            "executors.airflow-prod login changed",
+        ),
+        (
+            "events_daily",
+            "events_hourly",
+            "backfills.events.dag events_daily to events_hourly",
+        ),
+        ("force = true", "force = false", "backfills.events.conf changed"),
+        (
+            "\"backfill_pool\"",
+            "\"p\"",
+            "backfills.events.pool backfill_pool to p",
+        ),
+    ] {
+        assert_eq!(old.diff(&read(&AIRFLOW.replace(from, to))), [line]);
+    }
+    let environment = old.diff(&read(&AIRFLOW.replace("environment = \"prod\"", "slots = 3")));
+    assert_eq!(
+        environment,
+        [
+            "executors.airflow-prod.environment prod to none",
+            "executors.airflow-prod.slots none to 3",
+            "backfills.events.environment prod to none",
+        ]
+    );
+}
+
+#[test]
+fn without_slots_of_the_server_the_limit_must_be_given() {
+    let without = AIRFLOW.replace("max_limit = 4\n", "");
+    let errors = Config::parse(&without, Path::new("/x/config.toml")).unwrap_err();
+    assert_eq!(errors.lines().len(), 1, "{errors}");
+    assert!(
+        errors
+            .to_string()
+            .contains("backfills.events.max_limit: found nothing"),
+        "{errors}"
+    );
+    let slots = without.replace("environment = ", "slots = 5\nenvironment = ");
+    assert_eq!(read(&slots).backfills[&name("events")].spec.max_limit, 5);
+}

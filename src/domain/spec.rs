@@ -86,6 +86,42 @@ pub struct LaneDays {
     pub profile: Option<Name>,
 }
 
+/// What runs a chunk where the executor has DAGs instead of commands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dag {
+    /// Its id on the server.
+    pub id: String,
+    /// The parameters of each run; texts in it are templates, as the arguments of a command are.
+    #[serde(default, with = "parameters")]
+    pub conf: BTreeMap<String, serde_json::Value>,
+    /// The pool that its tasks run in, if it is given.
+    #[serde(default)]
+    pub pool: Option<String>,
+}
+
+/// Parameters are JSON of any shape, which snapshots, whose form does not describe itself, can only keep as text.
+mod parameters {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+    use serde_json::Value;
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<S: Serializer>(conf: &BTreeMap<String, Value>, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() {
+            return conf.serialize(to);
+        }
+        serde_json::to_string(conf)
+            .map_err(ser::Error::custom)?
+            .serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+        if from.is_human_readable() {
+            return BTreeMap::deserialize(from);
+        }
+        serde_json::from_str(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
 /// A backfill's order: what to rewrite, where, how, under which limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
@@ -105,8 +141,11 @@ pub struct Spec {
     pub timezone: Tz,
     /// The executor that runs the attempts.
     pub executor: Name,
-    /// The command as templates, one per argument; never passed through a shell.
+    /// The command as templates, one per argument; never passed through a shell. Empty where `dag` is given.
     pub command: Vec<String>,
+    /// The DAG that runs the chunks, instead of a command.
+    #[serde(default)]
+    pub dag: Option<Dag>,
     /// The folder in which the command runs; absolute.
     pub cwd: String,
     /// Variables of ours that are passed on by name.
@@ -153,5 +192,31 @@ impl Spec {
         wanted
             .and_then(|name| self.profiles.iter().position(|p| p.name == *name))
             .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_was_journaled_before_there_were_dags_is_read_as_one_with_a_command() {
+        let old = serde_json::json!({
+            "name": "orders", "target": "datamart.orders", "environment": null, "start": "2023-01-01",
+            "end": "2023-01-03", "granularity": "day", "timezone": "UTC", "executor": "here",
+            "command": ["./job.sh"], "cwd": "/srv", "env_pass": [], "env": {}, "env_secrets": [], "max_limit": 2,
+            "order": "oldest-first", "signals": [], "on_failure": "continue",
+            "profiles": [{"name": "default", "memory": null, "deadline_ms": null}], "lanes": {}, "source": {},
+            "idempotent": true,
+        });
+        let mut spec: Spec = serde_json::from_value(old).unwrap();
+        assert_eq!(spec.dag, None);
+        let conf = serde_json::json!({"id": "events_daily", "conf": {"force": true, "days": [1, {"of": null}]}});
+        let dag: Dag = serde_json::from_value(conf).unwrap();
+        spec.dag = Some(dag);
+        let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(again, spec);
+        let kept: Spec = postcard::from_bytes(&postcard::to_stdvec(&spec).unwrap()).unwrap();
+        assert_eq!(kept, spec, "as in a snapshot");
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod airflow;
 pub mod local;
+pub mod template;
 
 use crate::{
     config::secret::Secret,

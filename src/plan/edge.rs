@@ -89,6 +89,7 @@ pub(super) mod tests {
             timezone: zone,
             executor: "here".parse().unwrap(),
             command: vec!["true".to_owned()],
+            dag: None,
             cwd: "/".to_owned(),
             env_pass: Vec::new(),
             env: Default::default(),

@@ -39,6 +39,7 @@ pub fn spec(name: &str, days: u64) -> Spec {
         timezone: chrono_tz::UTC,
         executor: "here".parse().unwrap(),
         command: vec!["true".to_owned()],
+        dag: None,
         cwd: "/".to_owned(),
         env_pass: Vec::new(),
         env: BTreeMap::new(),

@@ -17,7 +17,6 @@ use crate::{
     host::BootInstant,
 };
 use std::{
-    io,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -104,7 +103,12 @@ impl Reload {
         })
     }
 
-    fn put_in_force(&mut self, config: Config, core: &mut Core, driver: &mut Driver) -> io::Result<()> {
+    fn put_in_force(
+        &mut self,
+        config: Config,
+        core: &mut Core,
+        driver: &mut Driver,
+    ) -> Result<(), wiring::WiringError> {
         let _inside = self.runtime.enter();
         // One that is gone from the file stays known as long as this process lives, to end what it still runs.
         driver.executors.extend(wiring::changed_executors(

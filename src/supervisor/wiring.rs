@@ -15,13 +15,17 @@ use crate::{
     domain::ids::{AttemptId, Name},
     executor::{
         Executor, RunUpdate, Updates,
+        airflow::{AirflowExecutor, AirflowSetup},
         local::{LocalExecutor, LocalSetup},
     },
     journal::{Journal, Lease, OpenError, ReadError},
     net::AdapterError,
     signals,
 };
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use tokio::{
     runtime::Handle,
     sync::mpsc::{UnboundedSender, unbounded_channel},
@@ -36,9 +40,9 @@ pub enum WiringError {
     /// The journal's events.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A lag source's settings.
+    /// A lag source's or an executor's settings.
     #[error(transparent)]
-    Signal(#[from] AdapterError),
+    Settings(#[from] AdapterError),
     /// This program's own file, which runs the shim.
     #[error("cannot find this program's own file: {0}")]
     Binary(#[from] std::io::Error),
@@ -87,8 +91,11 @@ pub fn pollers(
 /// The configured executors, reporting to `updates`.
 ///
 /// # Errors
-/// The system does not tell where this program is, which runs the shims.
-pub fn executors(config: &Config, updates: &Updates) -> io::Result<BTreeMap<Name, Arc<dyn Executor>>> {
+/// The system does not tell where this program is, which runs the shims, or a server's settings cannot be used.
+pub fn executors(
+    config: &Config,
+    updates: &Updates,
+) -> Result<BTreeMap<Name, Arc<dyn Executor>>, WiringError> {
     config
         .executors
         .iter()
@@ -96,8 +103,8 @@ pub fn executors(config: &Config, updates: &Updates) -> io::Result<BTreeMap<Name
         .collect()
 }
 
-/// Executors that a changed file makes anew: those that are not `known`, and all of them if the times changed that
-/// they were made with. What an older one watches it goes on to watch.
+/// Executors that a changed file makes anew: those that are not `known`, servers with other settings, and all of them
+/// if the times changed that they were made with. What an older one watches it goes on to watch.
 ///
 /// # Errors
 /// As [`executors`].
@@ -106,11 +113,15 @@ pub fn changed_executors(
     new: &Config,
     known: &BTreeMap<Name, Arc<dyn Executor>>,
     updates: &Updates,
-) -> io::Result<BTreeMap<Name, Arc<dyn Executor>>> {
+) -> Result<BTreeMap<Name, Arc<dyn Executor>>, WiringError> {
     let same_times = old.tuning == new.tuning;
+    // Of a local one only the slots can change, which it does not know.
+    let same = |name: &Name, executor: &ExecutorConfig| {
+        matches!(executor, ExecutorConfig::Local { .. }) || old.executors.get(name) == Some(executor)
+    };
     new.executors
         .iter()
-        .filter(|(name, _)| !(same_times && known.contains_key(*name)))
+        .filter(|(name, e)| !(same_times && known.contains_key(*name) && same(name, e)))
         .map(|(name, executor)| Ok((name.clone(), make(name, executor, new, updates)?)))
         .collect()
 }
@@ -120,8 +131,20 @@ fn make(
     executor: &ExecutorConfig,
     config: &Config,
     updates: &Updates,
-) -> io::Result<Arc<dyn Executor>> {
+) -> Result<Arc<dyn Executor>, WiringError> {
     match executor {
+        ExecutorConfig::Airflow(server) => {
+            let state = Places::of(&config.journal.path).state;
+            let specs = config
+                .backfills
+                .values()
+                .map(|b| &b.spec)
+                .filter(|s| s.executor == *name);
+            let dags = specs.filter_map(|s| s.dag.as_ref().map(|d| d.id.clone()));
+            let dags: BTreeSet<String> = dags.collect();
+            let setup = AirflowSetup::new(name, server, &state, dags.into_iter().collect());
+            Ok(Arc::new(AirflowExecutor::new(setup, updates.clone())?))
+        }
         ExecutorConfig::Local { .. } => {
             let places = Places::of(&config.journal.path);
             let (state, journal) = (places.state, config.journal.path.clone());

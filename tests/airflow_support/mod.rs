@@ -1,6 +1,8 @@
 //! Stand-ins of an Airflow server, recorded answers, and a clock that a test owns.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod standin;
+
 use async_trait::async_trait;
 use backfill::{
     config::secret::SecretSource,

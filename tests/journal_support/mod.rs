@@ -77,6 +77,7 @@ pub fn spec(of: &str, granularity: Granularity, zone: &str, first: NaiveDate, da
         timezone: zone.parse().unwrap(),
         executor: name("here"),
         command: vec!["./job.sh".to_owned(), "{{ ds }}".to_owned()],
+        dag: None,
         cwd: "/srv/orders".to_owned(),
         env_pass: vec!["LANG".to_owned()],
         env: [("A".to_owned(), "b".to_owned())].into(),

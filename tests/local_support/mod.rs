@@ -238,6 +238,7 @@ pub fn order(cwd: &Path, command: &[&str]) -> RunOrder {
             timezone: zone,
             executor: "here".parse().unwrap(),
             command: command.iter().map(|a| (*a).to_owned()).collect(),
+            dag: None,
             cwd: cwd.to_str().unwrap().to_owned(),
             env_pass: Vec::new(),
             env: BTreeMap::new(),

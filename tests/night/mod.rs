@@ -84,6 +84,7 @@ pub fn spec() -> Spec {
         timezone: chrono_tz::Europe::Berlin,
         executor: name("airflow-eu"),
         command: vec!["./rebuild".to_owned(), "{{ ds }}".to_owned()],
+        dag: None,
         cwd: "/srv".to_owned(),
         env_pass: Vec::new(),
         env: BTreeMap::new(),

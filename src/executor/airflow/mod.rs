@@ -3,6 +3,8 @@
 //! This is the wire: [`Connection`] is one server, with its version, credentials, request budget and counters; its
 //! methods are the calls, of both APIs where both have them. Every answer is of the same types ([`wire`]), whatever
 //! the version.
+//!
+//! On it stands [`AirflowExecutor`], which runs chunks as DAG runs.
 
 mod auth;
 mod budget;
@@ -10,8 +12,15 @@ mod calls;
 mod clock;
 mod connection;
 mod dates;
+mod drive;
 mod error;
+mod executor;
+mod health;
+mod intent;
 mod jwt;
+mod survey;
+mod verdict;
+mod watch;
 pub mod wire;
 
 pub use auth::{Auth, Standing};
@@ -20,3 +29,5 @@ pub use calls::{ALL_DAGS, BackfillOrder, Listing, Mark, Rerun, RunQuery, TaskPla
 pub use clock::{Clock, SystemClock};
 pub use connection::{CALL_DEADLINE, Connection, ConnectionSettings, LONG_DEADLINE, Usage};
 pub use error::{CallError, Kind};
+pub use executor::{AirflowExecutor, AirflowSetup};
+pub use survey::{DagFinding, Survey, survey};

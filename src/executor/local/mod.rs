@@ -14,7 +14,6 @@ mod place;
 mod pool;
 mod record;
 mod shim;
-pub mod template;
 mod verdict;
 mod watch;
 
@@ -28,7 +27,9 @@ use self::{
     record::{ChildRecord, Found},
     verdict::{Look, look},
 };
-use super::{Capabilities, Executor, Probe, RecoveryFamily, RunOrder, RunUpdate, SubmitAnswer, Updates};
+use super::{
+    Capabilities, Executor, Probe, RecoveryFamily, RunOrder, RunUpdate, SubmitAnswer, Updates, template,
+};
 use crate::{
     domain::{
         failure::{Failure, FailureClass},

@@ -11,6 +11,7 @@ use super::{
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::HashSet;
 
 impl Connection {
     /// All DAGs that these credentials may see.
@@ -36,6 +37,29 @@ impl Connection {
     /// *Absent* if there is none.
     pub async fn dag_details(&self, dag: &str) -> Result<DagDetails, CallError> {
         self.ask(&self.get_at(&["dags", dag, "details"]).await?).await
+    }
+
+    /// The tasks of a DAG that no other task comes after.
+    ///
+    /// # Errors
+    /// *Absent* if there is no such DAG.
+    pub async fn leaves(&self, dag: &str) -> Result<HashSet<String>, CallError> {
+        #[derive(Deserialize)]
+        struct Wire {
+            tasks: Vec<Task>,
+        }
+        #[derive(Deserialize)]
+        struct Task {
+            task_id: String,
+            // Without it nobody can say what is a leaf, so it must be there.
+            downstream_task_ids: Vec<String>,
+        }
+        let wire: Wire = self.ask(&self.get_at(&["dags", dag, "tasks"]).await?).await?;
+        let last = wire
+            .tasks
+            .into_iter()
+            .filter(|t| t.downstream_task_ids.is_empty());
+        Ok(last.map(|t| t.task_id).collect())
     }
 
     /// Pauses a DAG or lets it go on. A pause freezes its runs: those under way too, after their current task.

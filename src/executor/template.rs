@@ -1,14 +1,15 @@
-//! Turning the templates of a command into arguments, and the same values into `BACKFILL_*` variables.
+//! Turning the templates of a command into arguments, those of a DAG's `conf` into parameters, and the same values into
+//! `BACKFILL_*` variables.
 //!
 //! A name that is not known is an error that says which name and which argument, never an empty text: an empty date
-//! in a command that overwrites partitions is the worst of all dates.
+//! in what overwrites partitions is the worst of all dates.
 
 use crate::{
     domain::{
         Time,
         calendar::{cut, start_of_day},
         ids::{AttemptId, BackfillId, ChunkId},
-        spec::{Profile, Spec},
+        spec::{Dag, Profile, Spec},
         text,
     },
     executor::RunOrder,
@@ -18,6 +19,7 @@ use minijinja::{
     syntax::SyntaxConfig,
     value::{Enumerator, Object},
 };
+use serde_json::{Map, Value as Json};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -28,27 +30,30 @@ use std::{
 /// # Errors
 /// In words, with the argument's position and the name that is not known.
 pub fn command(order: &RunOrder) -> Result<Vec<String>, String> {
-    render(
-        &order.spec,
-        &values(
-            &order.attempt,
-            &order.spec,
-            &order.profile,
-            order.start,
-            order.end,
-        ),
-    )
+    render(&order.spec, values_of(order))
 }
 
-/// The `BACKFILL_*` variables of an attempt.
-pub fn variables(order: &RunOrder) -> BTreeMap<String, String> {
-    let values = values(
+/// The parameters of a DAG's run, as the user gave them.
+///
+/// # Errors
+/// In words, with the place in `conf` and the name that is not known.
+pub fn conf(order: &RunOrder, dag: &Dag) -> Result<Map<String, Json>, String> {
+    render_conf(dag, values_of(order))
+}
+
+fn values_of(order: &RunOrder) -> BTreeMap<String, String> {
+    values(
         &order.attempt,
         &order.spec,
         &order.profile,
         order.start,
         order.end,
-    );
+    )
+}
+
+/// The `BACKFILL_*` variables of an attempt.
+pub fn variables(order: &RunOrder) -> BTreeMap<String, String> {
+    let values = values_of(order);
     let mut variables: BTreeMap<String, String> = values
         .iter()
         .map(|(name, value)| (variable(name), value.clone()))
@@ -58,13 +63,13 @@ pub fn variables(order: &RunOrder) -> BTreeMap<String, String> {
     variables
 }
 
-/// Whether the spec's command can be rendered for its first chunk with each of its profiles, and whether the names
+/// Whether the spec's command or its DAG's `conf` can be rendered for its first chunk with each of its profiles, and whether the names
 /// of its variables can stand. For the check of a configuration.
 ///
 /// # Errors
 /// In words, what is wrong.
 pub fn check(spec: &Spec) -> Result<(), String> {
-    if spec.command.is_empty() {
+    if spec.command.is_empty() && spec.dag.is_none() {
         return Err("the command is empty: give the program and its arguments as a list".to_owned());
     }
     let backfill = BackfillId::new(&spec.name, 0);
@@ -80,8 +85,12 @@ pub fn check(spec: &Spec) -> Result<(), String> {
         no: 1,
     };
     for profile in &spec.profiles {
-        render(spec, &values(&attempt, spec, profile, start, end))
-            .map_err(|e| format!("{e} (profile `{}`)", profile.name))?;
+        let values = values(&attempt, spec, profile, start, end);
+        let rendered = match &spec.dag {
+            Some(dag) => render_conf(dag, values).map(drop),
+            None => render(spec, values).map(drop),
+        };
+        rendered.map_err(|e| format!("{e} (profile `{}`)", profile.name))?;
         let own = ["name", "memory", "deadline"];
         no_collisions(
             "profile",
@@ -174,17 +183,8 @@ fn values(
     values
 }
 
-fn render(spec: &Spec, values: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
-    let missed: Missed = Arc::default();
-    let context = Value::from_object(Scope {
-        prefix: String::new(),
-        values: Arc::new(values.clone()),
-        missed: Arc::clone(&missed),
-    });
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
-    environment.set_syntax(syntax.map_err(|e| e.to_string())?);
+fn render(spec: &Spec, values: BTreeMap<String, String>) -> Result<Vec<String>, String> {
+    let renderer = Renderer::new(values)?;
     let mut arguments = Vec::with_capacity(spec.command.len());
     for (at, source) in spec.command.iter().enumerate() {
         let which = if at == 0 {
@@ -198,13 +198,7 @@ fn render(spec: &Spec, values: &BTreeMap<String, String>) -> Result<Vec<String>,
                 text::one_line(source, 80)
             )
         };
-        // Most arguments are plain; they need no template machine.
-        let argument = if source.contains('{') {
-            let rendered = environment.render_str(source, context.clone());
-            rendered.map_err(|e| wrong(in_words(&e, &missed, values)))?
-        } else {
-            source.clone()
-        };
+        let argument = renderer.text(source).map_err(wrong)?;
         if argument.contains('\0') {
             return Err(wrong("a NUL character cannot be part of an argument".to_owned()));
         }
@@ -217,6 +211,74 @@ fn render(spec: &Spec, values: &BTreeMap<String, String>) -> Result<Vec<String>,
         return Err("the command is empty".to_owned());
     }
     Ok(arguments)
+}
+
+fn render_conf(dag: &Dag, values: BTreeMap<String, String>) -> Result<Map<String, Json>, String> {
+    let renderer = Renderer::new(values)?;
+    dag.conf
+        .iter()
+        .map(|(key, value)| Ok((key.clone(), renderer.json(&format!("conf.{key}"), value)?)))
+        .collect()
+}
+
+/// The template machine with the names of one attempt.
+struct Renderer {
+    environment: Environment<'static>,
+    context: Value,
+    values: Arc<BTreeMap<String, String>>,
+    missed: Missed,
+}
+
+impl Renderer {
+    fn new(values: BTreeMap<String, String>) -> Result<Self, String> {
+        let (values, missed) = (Arc::new(values), Missed::default());
+        let context = Value::from_object(Scope {
+            prefix: String::new(),
+            values: Arc::clone(&values),
+            missed: Arc::clone(&missed),
+        });
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.map_err(|e| e.to_string())?);
+        Ok(Self {
+            environment,
+            context,
+            values,
+            missed,
+        })
+    }
+
+    fn text(&self, source: &str) -> Result<String, String> {
+        // Most texts are plain; they need no template machine.
+        if !source.contains('{') {
+            return Ok(source.to_owned());
+        }
+        self.environment
+            .render_str(source, self.context.clone())
+            .map_err(|e| in_words(&e, &self.missed, &self.values))
+    }
+
+    /// Every text in a value; keys stay as they are.
+    fn json(&self, place: &str, value: &Json) -> Result<Json, String> {
+        Ok(match value {
+            Json::String(source) => {
+                let wrong = |what| format!("{place} (`{}`): {what}", text::one_line(source, 80));
+                Json::String(self.text(source).map_err(wrong)?)
+            }
+            Json::Array(items) => items
+                .iter()
+                .enumerate()
+                .map(|(i, item)| self.json(&format!("{place}[{i}]"), item))
+                .collect::<Result<_, _>>()?,
+            Json::Object(fields) => fields
+                .iter()
+                .map(|(key, inner)| Ok((key.clone(), self.json(&format!("{place}.{key}"), inner)?)))
+                .collect::<Result<Map<_, _>, String>>()?
+                .into(),
+            plain => plain.clone(),
+        })
+    }
 }
 
 fn in_words(error: &minijinja::Error, missed: &Missed, values: &BTreeMap<String, String>) -> String {
@@ -301,6 +363,7 @@ mod tests {
             timezone: chrono_tz::Europe::Berlin,
             executor: name,
             command: command.iter().map(|c| (*c).to_owned()).collect(),
+            dag: None,
             cwd: "/".to_owned(),
             env_pass: Vec::new(),
             env: BTreeMap::new(),
@@ -435,5 +498,40 @@ mod tests {
         ] {
             assert_eq!(variables.get(name).map(String::as_str), Some(value), "{name}");
         }
+    }
+
+    #[test]
+    fn the_texts_of_a_conf_are_templates_wherever_they_stand_and_the_rest_stays_as_it_is() {
+        let dag = Dag {
+            id: "events_daily".to_owned(),
+            conf: serde_json::from_value(serde_json::json!({
+                "force": true, "n": 3, "day": "{{ ds }}",
+                "deep": [{"memory": "{{ profile.memory }}", "{{ ds }}": null}],
+            }))
+            .unwrap(),
+            pool: None,
+        };
+        assert_eq!(
+            Json::Object(conf(&order(&[]), &dag).unwrap()),
+            serde_json::json!({
+                "force": true, "n": 3, "day": "2025-10-26",
+                "deep": [{"memory": "536870912", "{{ ds }}": null}],
+            })
+        );
+        let wrong = Dag {
+            conf: serde_json::from_value(serde_json::json!({"a": {"b": ["", "{{ dss }}"]}})).unwrap(),
+            ..dag.clone()
+        };
+        let error = conf(&order(&[]), &wrong).unwrap_err();
+        assert!(
+            error.starts_with("conf.a.b[1] (`{{ dss }}`): `dss` is not known; known are attempt, "),
+            "{error}"
+        );
+        let spec = |dag| Spec {
+            dag: Some(dag),
+            ..spec(&[])
+        };
+        assert_eq!(check(&spec(dag)), Ok(()));
+        assert!(check(&spec(wrong)).unwrap_err().ends_with("(profile `default`)"));
     }
 }
