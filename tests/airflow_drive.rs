@@ -1,5 +1,6 @@
 //! Chunks as DAG runs: each is run once, whatever gets lost on the way, and its end is believed only when its tasks
 //! say the same.
+//! Reason for its length: one stand-in server and one set-up serve all of it, and each proof reads on from the last.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
