@@ -1,4 +1,5 @@
 //! What sound files mean, and what no file may do.
+//! Reason for its length: each rule of the file is one test, and all read it the same way.
 
 use super::{secret::SecretSource, *};
 use crate::domain::{
