@@ -1,6 +1,7 @@
 //! Events in words and as JSON.
 
 use crate::domain::{
+    attach::RunChange,
     event::{Event, Next, Outcome, Payload, Read},
     human,
     ids::ChunkId,
@@ -81,6 +82,9 @@ fn of(payload: &Payload) -> String {
         Payload::CancelRequested {} => "cancelled".to_owned(),
         Payload::Amended { hash, .. } => format!("amended, plan {hash}"),
         Payload::Resolved { chunk, verdict } => format!("{chunk} resolved as {verdict:?}").to_lowercase(),
+        Payload::TakeRequested { chunk, run, how, .. } => format!("{chunk}: {} {run}", how.word()),
+        Payload::ActionRequested { action, .. } => format!("asked for: {}", action.words()),
+        Payload::Detached {} => "detached".to_owned(),
         Payload::LatchAcknowledged {} => "latch acknowledged".to_owned(),
         Payload::BreakerReset {} => "breaker closed by hand".to_owned(),
         Payload::StopSupervising {} => "asked the supervisor to stop".to_owned(),
@@ -131,6 +135,21 @@ fn of(payload: &Payload) -> String {
             let note = note.as_ref().map_or(String::new(), |n| format!("; {n}"));
             format!("{} {}{note}", attempt.chunk, end(outcome, &took))
         }
+        Payload::DateTaken { attempt, what, .. } => format!("{} held: date taken by {what}", attempt.chunk),
+        Payload::ActionSent { sent, .. } => format!("sends {sent}"),
+        Payload::ActionAnswered { ok: true, said, .. } => format!("answer: {said}"),
+        Payload::ActionAnswered { ok: false, said, .. } => format!("refused: {said}"),
+        Payload::ActionEnded { ok: true, said, .. } => said.clone(),
+        Payload::ActionEnded { ok: false, said, .. } => format!("not done: {said}"),
+        Payload::RunsChanged { changes } => runs_changed(changes),
+        Payload::PoolTaken { pool, former } => {
+            format!("pool {pool} is ours to set, it had {}", slots(*former))
+        }
+        Payload::PoolReturned {
+            pool,
+            slots: now,
+            why,
+        } => format!("pool {pool} has {} again: {why}", slots(*now)),
         Payload::LimitChanged { change } => change.why.clone(),
         Payload::BlindSince { signal, why, .. } => format!("no valid sample of {signal}: {why}"),
         Payload::SeenAgain { signal } => format!("{signal} gives valid samples again"),
@@ -144,6 +163,25 @@ fn of(payload: &Payload) -> String {
                 crate::domain::text::one_line(error, 200)
             )
         }
+    }
+}
+
+fn slots(slots: i64) -> String {
+    match u64::try_from(slots) {
+        Ok(slots) => human::counted(slots, "slot"),
+        Err(_) => "no limit".to_owned(),
+    }
+}
+
+fn runs_changed(changes: &[RunChange]) -> String {
+    let one = |c: &RunChange| {
+        let word = |w: &Option<String>| w.clone().unwrap_or_else(|| "nothing".to_owned());
+        format!("{} {} to {}", c.chunk, word(&c.from), word(&c.to))
+    };
+    let named: Vec<String> = changes.iter().take(3).map(one).collect();
+    match changes.len().checked_sub(named.len()) {
+        None | Some(0) => named.join(", "),
+        Some(more) => format!("{}, and {more} more", named.join(", ")),
     }
 }
 

@@ -133,6 +133,7 @@ pub(super) fn backfill(
         executor: executor?,
         command,
         dag,
+        attach: None,
         cwd: cwd?,
         env_pass: env_pass?.unwrap_or_default(),
         env: variables.plain,

@@ -226,6 +226,7 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
         executor,
         command,
         dag,
+        attach,
         cwd,
         env_pass,
         env,
@@ -255,6 +256,7 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
     lines.changed("conf", &conf(dag), &conf(&now.dag));
     let pool = |dag: &Option<Dag>| or_none(&dag.as_ref().and_then(|d| d.pool.clone()));
     lines.value("pool", pool(dag), pool(&now.dag));
+    lines.changed("attach", attach, &now.attach);
     lines.value("cwd", cwd, &now.cwd);
     lines.value("env_pass", names(env_pass), names(&now.env_pass));
     lines.changed("env", env, &now.env);
@@ -336,9 +338,13 @@ fn ladder_word(ladder: &[Profile]) -> String {
 pub fn spec_hash(spec: &Spec) -> String {
     let canonical = match serde_json::to_value(spec) {
         Ok(mut value) => {
-            // An order without a DAG has the hash that it had before there were DAGs.
-            if let (None, Some(keys)) = (&spec.dag, value.as_object_mut()) {
-                keys.remove("dag");
+            // An order without a later key has the hash that it had before there was that key.
+            if let Some(keys) = value.as_object_mut() {
+                for later in ["dag", "attach"] {
+                    if keys.get(later).is_some_and(serde_json::Value::is_null) {
+                        keys.remove(later);
+                    }
+                }
             }
             let mut out = String::new();
             write_canonical(&value, &mut out);

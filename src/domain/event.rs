@@ -5,6 +5,7 @@
 
 use super::{
     Time,
+    attach::{Action, RunChange, Taking},
     failure::Failure,
     ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
     spec::Spec,
@@ -224,6 +225,27 @@ pub enum Payload {
     BreakerReset {},
     /// A human asks the supervisor to stop supervising; runs go on.
     StopSupervising {},
+    /// A human chose what becomes of somebody else's run on the date of a held chunk.
+    TakeRequested {
+        /// The chunk.
+        chunk: ChunkId,
+        /// The run, as it was shown.
+        run: ExternalId,
+        /// What becomes of it.
+        how: Taking,
+        /// Digest of the plan that the human saw.
+        digest: String,
+    },
+    /// Something is to be done to an attached backfill, or to a pool: asked for by a human, or by what follows from a
+    /// pause, a cap or the limit. Its identity is the seq of this event.
+    ActionRequested {
+        /// What.
+        action: Action,
+        /// Digest of the plan that the human saw; empty where nobody had to see one.
+        digest: String,
+    },
+    /// We let go of an attached backfill; it goes on without us.
+    Detached {},
 
     /// A supervisor took the lease.
     LeaseTaken {
@@ -336,6 +358,67 @@ pub enum Payload {
         /// In words.
         why: String,
     },
+    /// Somebody else's run has the date of the attempt's chunk: nothing was sent, and the chunk is held for a choice.
+    DateTaken {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The run.
+        run: ExternalId,
+        /// How it was, in words.
+        what: String,
+    },
+    /// A request of an action, durable before it leaves.
+    ActionSent {
+        /// Seq of the action's request.
+        ask: u64,
+        /// Its number within the action, from 0.
+        step: u32,
+        /// What is sent, for people.
+        sent: String,
+        /// What the adapter needs to find it again, JSON of its own.
+        call: String,
+    },
+    /// What the server said to it.
+    ActionAnswered {
+        /// Seq of the action's request.
+        ask: u64,
+        /// Which request of it.
+        step: u32,
+        /// It was accepted.
+        ok: bool,
+        /// In the server's words.
+        said: String,
+    },
+    /// The action is over.
+    ActionEnded {
+        /// Seq of the action's request.
+        ask: u64,
+        /// It did what it promised.
+        ok: bool,
+        /// In words.
+        said: String,
+    },
+    /// Runs of an attached backfill changed between two looks.
+    RunsChanged {
+        /// The changes, oldest day first.
+        changes: Vec<RunChange>,
+    },
+    /// The slots of a pool are about to be ours to set; what it had is given back at the end.
+    PoolTaken {
+        /// The pool.
+        pool: String,
+        /// Its slots now; -1 is without limit.
+        former: i64,
+    },
+    /// The pool has its former slots again, or somebody else set it and it is left as they want it.
+    PoolReturned {
+        /// The pool.
+        pool: String,
+        /// Its slots now.
+        slots: i64,
+        /// In words.
+        why: String,
+    },
     /// Endpoints, thresholds, secrets or slots were loaded again.
     ConfigReloaded {
         /// What changed, one line each, without secret values.
@@ -438,6 +521,16 @@ impl Payload {
             Self::LatchAcknowledged {} => ("latch-acknowledged", 1),
             Self::BreakerReset {} => ("breaker-reset", 1),
             Self::StopSupervising {} => ("stop-supervising", 1),
+            Self::TakeRequested { .. } => ("take-requested", 1),
+            Self::ActionRequested { .. } => ("action-requested", 1),
+            Self::Detached {} => ("detached", 1),
+            Self::DateTaken { .. } => ("date-taken", 1),
+            Self::ActionSent { .. } => ("action-sent", 1),
+            Self::ActionAnswered { .. } => ("action-answered", 1),
+            Self::ActionEnded { .. } => ("action-ended", 1),
+            Self::RunsChanged { .. } => ("runs-changed", 1),
+            Self::PoolTaken { .. } => ("pool-taken", 1),
+            Self::PoolReturned { .. } => ("pool-returned", 1),
             Self::LeaseTaken { .. } => ("lease-taken", 1),
             Self::LeaseReleased { .. } => ("lease-released", 1),
             Self::PauseApplied { .. } => ("pause-applied", 1),
@@ -494,6 +587,16 @@ impl Payload {
             "stopped-on-failure",
             "config-reloaded",
             "config-rejected",
+            "take-requested",
+            "action-requested",
+            "detached",
+            "date-taken",
+            "action-sent",
+            "action-answered",
+            "action-ended",
+            "runs-changed",
+            "pool-taken",
+            "pool-returned",
         ];
         KINDS.contains(&kind).then_some(1)
     }
@@ -506,7 +609,8 @@ impl Payload {
             | Self::SubmissionAccepted { attempt, .. }
             | Self::RunStarted { attempt }
             | Self::RunUncertain { attempt, .. }
-            | Self::RunEnded { attempt, .. } => Some(attempt),
+            | Self::RunEnded { attempt, .. }
+            | Self::DateTaken { attempt, .. } => Some(attempt),
             _ => None,
         }
     }

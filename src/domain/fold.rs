@@ -1,14 +1,16 @@
 //! The fold: `state + event -> state`. It is total: an event that makes no sense in a state changes nothing, and
 //! if it is a human's command, it is remembered as refused with the reason, for its author.
 
+mod levers;
 mod outcome;
 
 use super::{
     Time,
+    attach::Taking,
     calendar::cut,
     event::{Event, Payload, Read, Verdict},
     failure::{Failure, FailureClass},
-    ids::ChunkId,
+    ids::{ChunkId, ExternalId},
     spec::Spec,
     state::{
         Attempt, Backfill, BlindSignal, Chunk, ChunkState, Holder, Mark, Pause, Phase, Refusal, State,
@@ -104,6 +106,20 @@ impl State {
     }
 }
 
+/// What can be said to a backfill that somebody else started: everything that speaks of our own plan cannot.
+const fn fits_attached(payload: &Payload) -> bool {
+    matches!(
+        payload,
+        Payload::Paused { .. }
+            | Payload::Resumed {}
+            | Payload::CapSet { .. }
+            | Payload::Forced { .. }
+            | Payload::LatchAcknowledged {}
+            | Payload::PauseApplied { .. }
+            | Payload::LimitChanged { .. }
+    )
+}
+
 fn mark(event: &Event) -> Mark {
     Mark {
         by: event.actor.clone(),
@@ -115,6 +131,18 @@ fn mark(event: &Event) -> Mark {
 impl Backfill {
     fn apply(&mut self, event: &Event, payload: &Payload) -> Folded {
         let folded = match payload {
+            Payload::ActionRequested { .. }
+            | Payload::ActionSent { .. }
+            | Payload::ActionAnswered { .. }
+            | Payload::ActionEnded { .. }
+            | Payload::PoolTaken { .. }
+            | Payload::PoolReturned { .. }
+            | Payload::RunsChanged { .. }
+            | Payload::Detached {} => self.lever(event, payload),
+            _ if self.spec.attach.is_some() && !fits_attached(payload) => Err(format!(
+                "{} is somebody else's backfill: this is done with the engine's own levers, by actions",
+                self.spec.name
+            )),
             Payload::Paused { .. }
             | Payload::Resumed {}
             | Payload::CapSet { .. }
@@ -128,6 +156,7 @@ impl Backfill {
             | Payload::Skipped { .. }
             | Payload::RerunRequested { .. }
             | Payload::StopRequested { .. }
+            | Payload::TakeRequested { .. }
             | Payload::Resolved { .. } => self.command_on_chunks(event, payload),
             _ => self.outcome(event, payload),
         };
@@ -232,7 +261,7 @@ impl Backfill {
         self.spec = spec.clone();
         self.hash = hash.to_owned();
         self.rebuild_index();
-        self.counts = [0; 12];
+        self.counts = [0; ChunkState::COUNT];
         self.active.clear();
         for (i, chunk) in self.chunks.iter().enumerate() {
             self.counts[chunk.state as usize] += 1;
@@ -296,6 +325,7 @@ impl Backfill {
                 self.on_each(chunks, ChunkState::is_active, "stop", |b, id| b.request_stop(id))
             }
             Payload::Resolved { chunk, verdict } => self.resolve(event, *chunk, *verdict),
+            Payload::TakeRequested { chunk, run, how, .. } => self.choose(event, *chunk, run, *how),
             _ => Ok(()),
         }
     }
@@ -369,6 +399,26 @@ impl Backfill {
         }
         if let Some(chunk) = self.chunk_mut(id) {
             chunk.why = None;
+        }
+        Ok(())
+    }
+
+    /// A human chose what becomes of somebody else's run on a chunk's date: it starts again, before all others.
+    fn choose(&mut self, event: &Event, id: ChunkId, run: &ExternalId, how: Taking) -> Folded {
+        let chunk = self.chunk_mut(id).ok_or_else(|| format!("{id} is not a chunk"))?;
+        match &mut chunk.taken {
+            Some(taken) if chunk.state == ChunkState::Held && taken.run == *run => taken.choice = Some(how),
+            Some(taken) if chunk.state == ChunkState::Held => {
+                return Err(format!(
+                    "the date of {id} is taken by {} and not by {run}",
+                    taken.run
+                ));
+            }
+            _ => return Err(format!("{id} is not held because of another run on its date")),
+        }
+        self.make_pending(id, event.at);
+        if let Some(chunk) = self.chunk_mut(id) {
+            chunk.rerun = Some((event.seq, event.actor.clone()));
         }
         Ok(())
     }

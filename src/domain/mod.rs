@@ -3,12 +3,14 @@
 //! Nothing here reads a clock, a file, the network or a random number: `now`, seeds and drawn values are
 //! parameters or values inside events. That is what makes every past moment rebuildable from the journal.
 
+pub mod attach;
 pub mod calendar;
 pub mod event;
 pub mod failure;
 pub mod fold;
 pub mod human;
 pub mod ids;
+mod observe;
 pub mod spec;
 mod standing;
 pub mod state;

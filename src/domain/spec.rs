@@ -1,6 +1,7 @@
 //! The order itself: immutable once started, journaled in `Started`, and free of relative dates.
 
 use super::{
+    attach::Attach,
     calendar::Granularity,
     ids::{ChunkId, Name},
 };
@@ -114,7 +115,9 @@ mod parameters {
             .serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<String, Value>, D::Error> {
         if from.is_human_readable() {
             return BTreeMap::deserialize(from);
         }
@@ -146,6 +149,9 @@ pub struct Spec {
     /// The DAG that runs the chunks, instead of a command.
     #[serde(default)]
     pub dag: Option<Dag>,
+    /// Set where somebody else started the backfill and we only took hold of it: nothing of it is submitted by us.
+    #[serde(default)]
+    pub attach: Option<Attach>,
     /// The folder in which the command runs; absolute.
     pub cwd: String,
     /// Variables of ours that are passed on by name.
@@ -210,8 +216,9 @@ mod tests {
             "idempotent": true,
         });
         let mut spec: Spec = serde_json::from_value(old).unwrap();
-        assert_eq!(spec.dag, None);
-        let conf = serde_json::json!({"id": "events_daily", "conf": {"force": true, "days": [1, {"of": null}]}});
+        assert_eq!((&spec.dag, &spec.attach), (&None, &None));
+        let conf =
+            serde_json::json!({"id": "events_daily", "conf": {"force": true, "days": [1, {"of": null}]}});
         let dag: Dag = serde_json::from_value(conf).unwrap();
         spec.dag = Some(dag);
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();

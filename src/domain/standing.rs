@@ -30,11 +30,18 @@ pub enum ChunkState {
     Skipped,
     /// Ended by a human; never starts by itself.
     Cancelled,
+    /// Attached backfills only: the server has not been read far enough to say.
+    Unread,
+    /// Attached backfills only: the server has no run of it.
+    Absent,
 }
 
 impl ChunkState {
+    /// How many there are.
+    pub const COUNT: usize = 14;
+
     /// Every state, in the order of the dictionary.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Pending,
         Self::Held,
         Self::Submitting,
@@ -47,6 +54,8 @@ impl ChunkState {
         Self::Quarantined,
         Self::Skipped,
         Self::Cancelled,
+        Self::Unread,
+        Self::Absent,
     ];
 
     /// The word on screen, in JSON and in the theme.
@@ -64,6 +73,8 @@ impl ChunkState {
             Self::Quarantined => "quarantined",
             Self::Skipped => "skipped",
             Self::Cancelled => "cancelled",
+            Self::Unread => "unread",
+            Self::Absent => "absent",
         }
     }
 
@@ -83,16 +94,18 @@ impl ChunkState {
     /// Rank for roll-ups: the worst state of a week or month wins, a failure is never averaged away.
     pub const fn badness(self) -> u8 {
         match self {
-            Self::Failed => 11,
-            Self::Quarantined => 10,
-            Self::Uncertain => 9,
-            Self::Running => 8,
-            Self::Verifying => 7,
-            Self::Submitting => 6,
-            Self::Queued => 5,
-            Self::Held => 4,
-            Self::Pending => 3,
-            Self::Cancelled => 2,
+            Self::Failed => 13,
+            Self::Quarantined => 12,
+            Self::Uncertain => 11,
+            Self::Running => 10,
+            Self::Verifying => 9,
+            Self::Submitting => 8,
+            Self::Queued => 7,
+            Self::Held => 6,
+            Self::Unread => 5,
+            Self::Pending => 4,
+            Self::Cancelled => 3,
+            Self::Absent => 2,
             Self::Skipped => 1,
             Self::Done => 0,
         }
@@ -162,6 +175,8 @@ pub enum BackfillState {
     Complete,
     /// Nothing can move without a human.
     Incomplete,
+    /// We let go of somebody else's backfill; what it does is not looked at any more.
+    Detached,
 }
 
 impl BackfillState {
@@ -175,11 +190,15 @@ impl BackfillState {
             Self::Cancelled => "cancelled",
             Self::Complete => "complete",
             Self::Incomplete => "incomplete",
+            Self::Detached => "detached",
         }
     }
 
     /// Whether `run NAME` ends here.
     pub const fn is_final(self) -> bool {
-        matches!(self, Self::Cancelled | Self::Complete | Self::Incomplete)
+        matches!(
+            self,
+            Self::Cancelled | Self::Complete | Self::Incomplete | Self::Detached
+        )
     }
 }

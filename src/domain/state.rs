@@ -3,6 +3,7 @@
 pub use super::standing::{BackfillState, ChunkState, Phase};
 use super::{
     Time,
+    attach::{Asked, Facts, PoolHold, Taken},
     calendar::{Interval, cut},
     event::{Actor, Force, Rule},
     failure::Failure,
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Raised whenever the fold or the shape of [`State`] changes, so that older snapshots are not used.
-pub const FOLD_VERSION: u32 = 3;
+pub const FOLD_VERSION: u32 = 4;
 
 /// One try at a chunk, as history keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,6 +92,8 @@ pub struct Chunk {
     pub why: Option<String>,
     /// Set by a human re-run: seq of the request, for the order at the front; and its actor.
     pub rerun: Option<(u64, Actor)>,
+    /// Somebody else's run on its date, and what a human chose for it.
+    pub taken: Option<Taken>,
     /// Attempts before this position do not count against retry budgets: a human re-run starts them anew.
     pub budget_from: u32,
 }
@@ -220,6 +223,14 @@ pub struct Backfill {
     pub cancel: Option<Mark>,
     /// The supervisor's confirmation of the cancel: attempts that were under way.
     pub cancel_applied: Option<Vec<AttemptId>>,
+    /// What was asked for of the engine's own levers, oldest first: what is open, and the newest that ended.
+    pub asked: VecDeque<Asked>,
+    /// The pause of the native backfill is ours: seq of the action. Only such a one is lifted by itself.
+    pub native_pause: Option<u64>,
+    /// The pool whose slots we changed.
+    pub pool: Option<PoolHold>,
+    /// Set when we let go of an attached backfill.
+    pub detached: Option<Mark>,
     /// Fingerprints of the newest ended chunks, for the breaker: `None` is a success. At most 50.
     pub recent: VecDeque<Option<(ChunkId, String)>>,
     /// Instant and weight of the newest intent, for paced starts.
@@ -228,19 +239,31 @@ pub struct Backfill {
     pub seq: u64,
     /// When that was.
     pub changed: Time,
-    pub(super) counts: [u32; 12],
+    pub(super) counts: [u32; ChunkState::COUNT],
     pub(super) active: BTreeSet<u32>,
     #[serde(skip)]
     pub(super) index: HashMap<ChunkId, u32>,
+    /// What was seen of an attached backfill; only on states that observations were laid over.
+    #[serde(skip)]
+    pub seen: Option<Facts>,
 }
 
 impl Backfill {
     /// A backfill as it is right after its start.
     pub fn new(id: BackfillId, spec: Spec, hash: String, started: Mark, seq: u64) -> Self {
         let at = started.at;
+        // Of somebody else's backfill nothing is known before it was looked at.
+        let first = if spec.attach.is_some() {
+            ChunkState::Unread
+        } else {
+            ChunkState::Pending
+        };
         let chunks: Vec<Chunk> = cut(spec.timezone, spec.start, spec.end, spec.granularity)
             .into_iter()
-            .map(|(id, interval)| new_chunk(id, interval, at))
+            .map(|(id, interval)| Chunk {
+                state: first,
+                ..new_chunk(id, interval, at)
+            })
             .collect();
         let limit = LimitState {
             value: if spec.signals.is_empty() {
@@ -262,8 +285,8 @@ impl Backfill {
             at,
             checkpoint: String::new(),
         };
-        let mut counts = [0; 12];
-        counts[ChunkState::Pending as usize] = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        let mut counts = [0; ChunkState::COUNT];
+        counts[first as usize] = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let mut backfill = Self {
             id,
             spec,
@@ -275,6 +298,10 @@ impl Backfill {
             force: None,
             limit,
             breaker: None,
+            asked: VecDeque::new(),
+            native_pause: None,
+            pool: None,
+            detached: None,
             stopped: None,
             cancel: None,
             cancel_applied: None,
@@ -285,6 +312,7 @@ impl Backfill {
             counts,
             active: BTreeSet::new(),
             index: HashMap::new(),
+            seen: None,
         };
         backfill.rebuild_index();
         backfill
@@ -364,6 +392,9 @@ impl Backfill {
 
     /// The stored state, derived. *Paused* is only said while there is work that could move.
     pub fn state(&self) -> BackfillState {
+        if self.spec.attach.is_some() {
+            return self.attached_state();
+        }
         let settled = self.count(ChunkState::Done) + self.count(ChunkState::Skipped);
         if settled as usize == self.chunks.len() {
             return BackfillState::Complete;
@@ -398,6 +429,7 @@ pub(super) fn new_chunk(id: ChunkId, interval: Interval, at: Time) -> Chunk {
         retry: None,
         why: None,
         rerun: None,
+        taken: None,
         budget_from: 0,
     }
 }

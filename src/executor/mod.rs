@@ -2,6 +2,7 @@
 //! planner and the screen only use what it declares.
 
 pub mod airflow;
+pub mod attach;
 pub mod local;
 pub mod template;
 
@@ -9,6 +10,7 @@ use crate::{
     config::secret::Secret,
     domain::{
         Time,
+        attach::Taking,
         failure::Failure,
         ids::{AttemptId, ExternalId},
         spec::{Profile, Spec},
@@ -60,6 +62,8 @@ pub struct RunOrder {
     pub profile: Profile,
     /// Variables whose values are secrets, resolved for this attempt. Never logged or journaled.
     pub secrets: BTreeMap<String, Secret>,
+    /// Somebody else's run on the chunk's date, and what becomes of it.
+    pub taking: Option<(ExternalId, Taking)>,
     /// The supervisor's lease epoch, which the once-only point checks again.
     pub epoch: u64,
 }
@@ -90,6 +94,13 @@ pub enum SubmitAnswer {
     Refused {
         /// How that counts for the chunk.
         failure: Failure,
+    },
+    /// Somebody else's run has the chunk's date; nothing ran.
+    DateTaken {
+        /// That run.
+        run: ExternalId,
+        /// How it is: `the scheduled run X (success)`.
+        what: String,
     },
     /// No answer that can be trusted: it may run or not.
     Unknown {
@@ -193,6 +204,11 @@ pub trait Executor: Send + Sync {
     /// Called now and then, off the async threads.
     fn tidy(&self, settled: &HashSet<AttemptId>) {
         let _ = settled;
+    }
+
+    /// Its own levers on what somebody else started there, if it has any.
+    fn levers(&self) -> Option<Arc<dyn attach::Levers>> {
+        None
     }
 
     /// Whether it answers right now; for the executors panel and `check`.

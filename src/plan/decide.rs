@@ -182,7 +182,8 @@ pub fn decide(state: &State, around: &Surroundings) -> Vec<Intent> {
     let mut queues: Vec<Queue<'_>> = state
         .backfills
         .values()
-        .filter(|b| stop_of(state, b, around).is_none())
+        // What somebody else started starts nothing of ours.
+        .filter(|b| b.spec.attach.is_none() && stop_of(state, b, around).is_none())
         .map(|b| Queue::new(b, around))
         .collect();
     queues.sort_by_key(|q| q.backfill.started.at);

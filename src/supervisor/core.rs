@@ -272,6 +272,11 @@ impl Core {
                 return self.ended(state, id, RunEnd::failed(failure), drawn, now);
             }
             SubmitAnswer::NotWanted { why } => Payload::SubmissionWithdrawn { attempt: id, why },
+            SubmitAnswer::DateTaken { run, what } => Payload::DateTaken {
+                attempt: id,
+                run,
+                what,
+            },
             SubmitAnswer::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             SubmitAnswer::Refused { failure } => {
                 return self.ended(state, id, RunEnd::failed(failure), drawn, now);

@@ -97,6 +97,10 @@ impl Driver {
             end: chunk.interval.end,
             profile,
             secrets: BTreeMap::new(),
+            taking: chunk
+                .taken
+                .as_ref()
+                .and_then(|t| Some((t.run.clone(), t.choice?))),
             epoch: self.epoch,
         };
         let sources = self.secrets.get(&backfill.spec.name).cloned().unwrap_or_default();

@@ -46,8 +46,8 @@ impl GlyphSet {
 pub struct Glyphs {
     /// Which set this is.
     pub set: GlyphSet,
-    cells: [[char; 2]; 12],
-    narrow: [char; 12],
+    cells: [[char; 2]; ChunkState::COUNT],
+    narrow: [char; ChunkState::COUNT],
     /// Rising.
     pub rising: char,
     /// Falling.
@@ -84,7 +84,7 @@ impl Glyphs {
                 .and_then(|s| s.chars().next())
                 .ok_or_else(|| ThemeError(format!("glyphs.misc.{name}")))
         };
-        let (mut cells, mut narrow) = ([[' '; 2]; 12], [' '; 12]);
+        let (mut cells, mut narrow) = ([[' '; 2]; ChunkState::COUNT], [' '; ChunkState::COUNT]);
         for state in ChunkState::ALL {
             let missing = || ThemeError(format!("glyphs of {}", state.word()));
             let chars = |t: &toml::Table| -> Option<Vec<char>> {

@@ -374,7 +374,7 @@ impl Look {
             S::Running | S::Queued | S::Submitting | S::Verifying => self.ink(Token::Info),
             S::Quarantined => self.fill_ink(state),
             S::Done => self.ink(Token::DoneInk),
-            S::Pending | S::Skipped | S::Cancelled => self.ink(Token::Muted),
+            S::Pending | S::Skipped | S::Cancelled | S::Unread | S::Absent => self.ink(Token::Muted),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Folded, RECENT};
 use crate::domain::{
+    attach::{Taken, Taking},
     event::{Event, Next, Outcome, Payload},
     ids::{AttemptId, ChunkId, Name},
     state::{Attempt, Backfill, Breaker, ChunkState, LimitState, Phase, Retry},
@@ -106,6 +107,10 @@ impl Backfill {
         };
         match payload {
             Payload::SubmissionAccepted { run, running, .. } => {
+                // What was adopted is ours from now on: tried again, it is cleared.
+                if let Some(taken) = &mut chunk.taken {
+                    taken.choice = Some(Taking::Clear);
+                }
                 attempt.run = Some(run.clone());
                 attempt.phase = if *running { Phase::Running } else { Phase::Queued };
                 if *running {
@@ -146,6 +151,20 @@ impl Backfill {
                     if let Some(chunk) = self.chunk_mut(id.chunk) {
                         chunk.rerun = rerun;
                     }
+                }
+            }
+            Payload::DateTaken { run, what, .. } => {
+                attempt.phase = Phase::Withdrawn;
+                attempt.ended = Some(at);
+                attempt.note = Some(format!("date taken by {what}"));
+                chunk.taken = Some(Taken {
+                    run: run.clone(),
+                    what: what.clone(),
+                    choice: None,
+                });
+                self.set_marked(id.chunk, ChunkState::Held, event);
+                if let Some(chunk) = self.chunk_mut(id.chunk) {
+                    chunk.why = Some(format!("date taken by {what}"));
                 }
             }
             Payload::RunEnded {

@@ -29,7 +29,7 @@ use std::rc::Rc;
 pub(super) const GRID: u16 = 7;
 
 /// Legend order: needs you, moving, waiting, done.
-const ORDER: [ChunkState; 12] = [
+const ORDER: [ChunkState; ChunkState::COUNT] = [
     ChunkState::Failed,
     ChunkState::Quarantined,
     ChunkState::Uncertain,
@@ -42,6 +42,8 @@ const ORDER: [ChunkState; 12] = [
     ChunkState::Done,
     ChunkState::Skipped,
     ChunkState::Cancelled,
+    ChunkState::Unread,
+    ChunkState::Absent,
 ];
 
 /// The years on screen, the cursor's one, and what is marked.

@@ -113,7 +113,7 @@ fn lines(hints: &Hints, words: u16) -> Vec<Line<'_>> {
     lines
 }
 
-static STATES: [ChunkState; 12] = ChunkState::ALL;
+static STATES: [ChunkState; ChunkState::COUNT] = ChunkState::ALL;
 
 /// Keys at the left, words at the right, on as many lines as they need.
 fn explained<'a>(keys: &'a str, says: &str, words: u16, works: bool) -> impl Iterator<Item = Line<'a>> {
