@@ -40,6 +40,7 @@ pub fn spec(name: &str, days: u64) -> Spec {
         executor: "here".parse().unwrap(),
         command: vec!["true".to_owned()],
         dag: None,
+        attach: None,
         cwd: "/".to_owned(),
         env_pass: Vec::new(),
         env: BTreeMap::new(),
