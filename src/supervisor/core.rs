@@ -142,6 +142,7 @@ impl Core {
             paced: self.limits.paced(&self.tuning),
             disk_low: self.disk_low,
             supervised: true,
+            elsewhere: BTreeMap::new(),
         }
     }
 
