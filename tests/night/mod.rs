@@ -515,6 +515,7 @@ pub fn estimated(state: &State, now: Time, supervised: bool, what_if: Option<u32
         paced: BTreeSet::new(),
         disk_low: false,
         supervised,
+        elsewhere: BTreeMap::new(),
     };
     Some(estimate::make(state, backfill, &around, 1.0, what_if))
 }
