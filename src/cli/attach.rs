@@ -250,7 +250,10 @@ fn tell(ctx: &Context, id: &BackfillId, spec: &Spec, known: bool, supervisor: Op
     let supervised = match supervisor {
         Some(pid) => format!("; supervisor started, pid {pid}"),
         None if ctx.supervised() => String::new(),
-        None => format!("; nobody supervises, so nothing is looked at: backfill run {}", spec.name),
+        None => format!(
+            "; nobody supervises, so nothing is looked at: backfill run {}",
+            spec.name
+        ),
     };
     line(&format!(
         "{verb} to {what} on {}{environment}, {} .. {} {}, as {id}{supervised}\nlook: backfill, or backfill status {}",

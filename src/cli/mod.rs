@@ -16,6 +16,7 @@ pub mod plan;
 pub mod progress;
 pub mod prompt;
 pub mod run;
+pub mod seen;
 pub mod status;
 pub mod tell;
 pub mod told;
