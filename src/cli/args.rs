@@ -183,7 +183,7 @@ pub enum Command {
         /// The attached backfill.
         name: String,
         /// What they count as.
-        #[arg(long = "as", value_enum, id = "state")]
+        #[arg(value_enum)]
         state: MarkAs,
         /// Days or ranges: 2023-11-24, 2023-11-01..2023-11-30.
         #[arg(required = true, value_name = "DATE|A..B")]

@@ -116,7 +116,7 @@ pub fn detach(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     change(ctx, name, &Ask::Detach, consent)
 }
 
-/// `mark NAME --as done DATE..`.
+/// `mark NAME done DATE..`.
 pub fn mark(ctx: &mut Context, name: &str, (days, state): (&[String], MarkAs), consent: Consent) -> Done {
     only_attached(ctx, name)?;
     let chunks = of(ctx, name, |b| select::all(b, days))?.map_err(Exit::usage)?;

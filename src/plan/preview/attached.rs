@@ -465,7 +465,7 @@ fn mark(backfill: &Backfill, asked: &[ChunkId], done: bool) -> Preview {
         _ => Ok(()),
     });
     let title = format!("Mark {} {} {word}", will.len(), units(&backfill.spec, will.len()));
-    let same = format!("backfill mark {} {} {word}", backfill.spec.name, days(asked));
+    let same = format!("backfill mark {} {word} {}", backfill.spec.name, days(asked));
     let mut preview = empty(title, 3, same);
     let effect = if done {
         "the server calls their runs success; nothing runs and no data changes"
@@ -596,3 +596,7 @@ pub(super) fn take(backfill: &Backfill, id: ChunkId, run: &str, how: Taking) -> 
     preview.digest = digest(backfill, &preview);
     preview
 }
+
+#[cfg(test)]
+#[path = "attached_tests.rs"]
+mod tests;
