@@ -230,6 +230,15 @@ fn refusal(answer: &SubmitAnswer) -> (FailureClass, String) {
     }
 }
 
+/// Nothing came of it, and it may be sent again; `under_way`: and must not be given up yet.
+#[track_caller]
+fn assert_traceless(probe: &Probe, may_be_under_way: bool) {
+    assert!(
+        matches!(probe, Probe::Traceless { under_way, .. } if *under_way == may_be_under_way),
+        "{probe:?}"
+    );
+}
+
 #[track_caller]
 fn assert_unknown(answer: &SubmitAnswer) {
     assert!(matches!(answer, SubmitAnswer::Unknown { .. }), "{answer:?}");
@@ -303,15 +312,60 @@ async fn an_answer_lost_before_or_after_the_effect_leaves_one_run_and_no_guess()
         let hand = bench.hand();
         bench.airflow.fault(trigger, Fault::LostBefore);
         assert_unknown(&hand.submit(1).await);
-        // It may still arrive: neither is it sent again, nor is it said that it never ran.
-        assert!(matches!(hand.probe(1).await, Probe::Unknown { .. }));
-        assert_unknown(&hand.submit(1).await);
-        assert_eq!(bench.airflow.count(trigger), 1);
+        // It may still arrive, and whichever of the two comes second is refused.
+        assert_traceless(&hand.probe(1).await, true);
         bench.clock.advance(30);
-        assert_eq!(hand.probe(1).await, Probe::NeverRan);
+        assert_traceless(&hand.probe(1).await, false);
         assert_eq!(accepted(&hand.submit(1).await), format!("{RUN}#1"));
         assert_eq!(bench.airflow.begun(), 1);
     }
+}
+
+/// The first request comes after all, and after the second.
+#[tokio::test]
+async fn a_request_that_is_sent_again_meets_the_first_one_and_leaves_one_run() {
+    for plays in [Plays::Three, Plays::Two] {
+        let bench = Bench::new(plays).await;
+        let trigger = if plays == Plays::Three {
+            TRIGGER
+        } else {
+            "POST /api/v1/dags/events_daily/dagRuns"
+        };
+        // Killed while it sent: nobody looked for what came of it.
+        bench.airflow.fault(trigger, Fault::LostBefore);
+        assert_unknown(&bench.hand().submit(1).await);
+        // Sent again, and the server is away: that says nothing about the first.
+        bench.airflow.fault(trigger, Fault::Answer(429, "{}"));
+        assert_unknown(&bench.hand().submit(1).await);
+        assert_traceless(&bench.hand().probe(1).await, true);
+        // The first one arrives, and the third says so.
+        bench.airflow.fault(trigger, Fault::LostAfter);
+        assert_eq!(adopted(&bench.hand().submit(1).await), format!("{RUN}#1"));
+        assert_eq!(adopted(&bench.hand().submit(1).await), format!("{RUN}#1"));
+        assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (1, 1));
+    }
+}
+
+/// Nothing of it is on the way, and the attempt is at no fault.
+#[tokio::test]
+async fn what_cannot_even_leave_is_told_as_that() {
+    let bench = Bench::three().await;
+    bench.airflow.fault(TRIGGER, Fault::Answer(429, "{}"));
+    let answer = bench.hand().submit(1).await;
+    assert!(matches!(answer, SubmitAnswer::NotSent { .. }), "{answer:?}");
+    assert_traceless(&bench.hand().probe(1).await, false);
+    assert_eq!(accepted(&bench.hand().submit(1).await), format!("{RUN}#1"));
+    // A later attempt looks first.
+    let mut hand = bench.hand();
+    assert!(matches!(hand.probe(1).await, Probe::Alive { .. }));
+    bench.airflow.end(RUN, "failed", &["failed"]);
+    hand.end().await;
+    bench
+        .airflow
+        .fault("GET /api/v2/dags/events_daily/dagRuns/", Fault::LostBefore);
+    let answer = hand.submit(2).await;
+    assert!(matches!(answer, SubmitAnswer::NotSent { .. }), "{answer:?}");
+    assert_eq!(hand.probe(2).await, Probe::NeverRan);
 }
 
 #[tokio::test]
@@ -407,7 +461,7 @@ async fn a_clear_without_an_answer_is_known_by_what_the_run_was_like_before() {
         assert_unknown(&other.submit(2).await);
         assert_eq!(bench.airflow.count(clear), 1);
         bench.clock.advance(30);
-        assert_eq!(other.probe(2).await, Probe::NeverRan);
+        assert_traceless(&other.probe(2).await, false);
         assert_eq!(accepted(&other.submit(2).await), format!("{RUN}#2"));
         assert_eq!(bench.airflow.begun(), 2);
     }
@@ -445,7 +499,7 @@ async fn with_another_profile_the_run_is_deleted_and_made_anew_once() {
             ));
             bench.clock.advance(30);
         }
-        assert_eq!(bench.hand().executor.probe(larger()).await, Probe::NeverRan);
+        assert_traceless(&bench.hand().executor.probe(larger()).await, false);
         accepted(&bench.hand().executor.submit(larger()).await);
         assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (2, 1));
     }
@@ -477,7 +531,7 @@ async fn somebody_elses_run_on_the_date_holds_the_day_and_is_left_alone() {
         );
         assert!(message.contains("adopt it, or clear the date"), "{message}");
         assert_eq!(bench.airflow.run(id).state, "queued");
-        assert_eq!(bench.hand().probe(1).await, Probe::NeverRan);
+        assert_traceless(&bench.hand().probe(1).await, false);
     }
 }
 
@@ -495,7 +549,7 @@ async fn a_new_order_of_the_same_backfill_clears_what_the_order_before_made() {
         Probe::Unknown { .. }
     ));
     bench.clock.advance(30);
-    assert_eq!(hand.executor.probe(second()).await, Probe::NeverRan);
+    assert_traceless(&hand.executor.probe(second()).await, false);
     assert_eq!(
         accepted(&hand.executor.submit(second()).await),
         format!("{RUN}#1")
@@ -648,7 +702,12 @@ async fn a_server_that_is_away_or_refuses_the_credentials_gives_no_verdict_and_i
         let mut hand = bench.hand();
         accepted(&hand.submit(1).await);
         bench.airflow.world().storm = Some(storm);
-        assert_unknown(&hand.executor.submit(order_of(1, 5, 1)).await);
+        let answer = hand.executor.submit(order_of(1, 5, 1)).await;
+        if storm.0 == 503 {
+            assert_unknown(&answer);
+        } else {
+            assert!(matches!(answer, SubmitAnswer::NotSent { .. }), "{answer:?}");
+        }
         assert!(matches!(hand.probe(1).await, Probe::Unknown { .. }), "{storm:?}");
         assert!(hand.executor.health().await.is_err(), "{storm:?}");
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -682,7 +741,7 @@ async fn a_no_that_every_day_would_hear_is_one_about_the_order() {
             class == FailureClass::Config && message.contains(words),
             "{class:?} {message}"
         );
-        assert_eq!(bench.hand().probe(1).await, Probe::NeverRan);
+        assert_traceless(&bench.hand().probe(1).await, false);
     }
 }
 

@@ -242,6 +242,25 @@ impl Airflow {
         self.rows(&path, "dag_runs")
     }
 
+    /// Deletes those runs and the repairs of those days: also on a server that was used before a test begins anew.
+    pub fn forget(&self, dag: &str, first: &str, last: &str) {
+        for run in self.runs(dag, first, last) {
+            let id = run["dag_run_id"].as_str().unwrap();
+            let path = format!("/dags/{dag}/dagRuns/{}", id.replace('+', "%2B"));
+            if run["end_date"].is_null() {
+                self.patch(&path, json!({"state": "failed"}));
+            }
+            let (status, words) = self.answer("DELETE", &path, None);
+            assert_eq!(status, 204, "{words}");
+        }
+        for file in fs::read_dir(self.dir.join("repaired")).unwrap().flatten() {
+            let day = file.file_name();
+            if (first..=last).contains(&day.to_str().unwrap()) {
+                fs::remove_file(file.path()).unwrap();
+            }
+        }
+    }
+
     /// The lines of the audit log about a DAG, oldest first: each with its `event`.
     pub fn audit(&self, dag: &str) -> Vec<Value> {
         // In neither version are other names taken for an order, and ids only grow.

@@ -116,6 +116,12 @@ pub struct Intent {
 }
 
 impl Intent {
+    /// Whether its request may leave a second time while the first may still be under way: of two that make a run the
+    /// server refuses one. Two that clear a run would start it twice.
+    pub fn may_be_repeated(&self) -> bool {
+        self.way == Way::Trigger && self.stage == Stage::Sending
+    }
+
     /// Whether what was sent can no longer be under way.
     pub fn is_quiet(&self, now: BootInstant) -> bool {
         self.boot != boot_id() || now.since(self.sent) >= QUIET

@@ -185,7 +185,11 @@ async fn cause(
 fn failure_in(task: &str, lines: &[LogLine]) -> Failure {
     let from = lines.len().saturating_sub(TAIL);
     let tail: Vec<&str> = lines.iter().skip(from).map(|l| bare(&l.text)).collect();
-    let exit = tail.iter().rev().find_map(|l| exit_code(l));
+    // 2.x closes with the code of its own process around the command: 1 if that reported the failure.
+    let own = |l: &&&str| l.starts_with("Task exited with return code");
+    let last = |lines: Vec<&&str>| lines.into_iter().rev().find_map(|l| exit_code(l));
+    let (around, of_command) = tail.iter().partition(own);
+    let exit = last(of_command).or_else(|| last(around));
     let telling = telling(&tail);
     let words = match (exit, telling) {
         (Some(code), Some(line)) => format!("{task}: exit {code}: {line}"),
@@ -354,6 +358,19 @@ mod tests {
                 Some(3),
             ),
             (&["Detected zombie job"], FailureClass::Platform, None),
+            (
+                &[
+                    "Command exited with return code 137",
+                    "Task exited with return code 1",
+                ],
+                FailureClass::Killed,
+                Some(137),
+            ),
+            (
+                &["Task exited with return code -9"],
+                FailureClass::Killed,
+                Some(-9),
+            ),
             (&["return code 0"], FailureClass::Other, None),
             (&[], FailureClass::Other, None),
         ] {
