@@ -775,24 +775,133 @@ async fn what_keeps_runs_queued_is_told_as_what_it_is() {
     assert!(error.contains("queued for over 10 minutes"), "{error}");
 }
 
+/// Ten minutes of work at the most.
+fn timed(no: u32) -> RunOrder {
+    let mut order = order(no);
+    order.profile.deadline_ms = Some(600_000);
+    order
+}
+
+/// Waits until the tasks of the run were looked at so many times.
+async fn looks_at_its_work(bench: &Bench, times: usize) {
+    let tasks = format!("GET /api/v2/dags/events_daily/dagRuns/{RUN}/taskInstances");
+    while bench.airflow.count(&tasks) < times {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 #[tokio::test]
-async fn a_deadline_counts_from_the_start_and_not_while_the_run_is_queued() {
+async fn a_deadline_counts_neither_while_the_run_is_queued_nor_while_it_is_frozen() {
     let bench = Bench::three().await;
     let mut hand = bench.hand();
-    let mut timed = order(1);
-    timed.profile.deadline_ms = Some(600_000);
-    accepted(&hand.executor.submit(timed).await);
+    accepted(&hand.executor.submit(timed(1)).await);
     bench.airflow.world().now += chrono::TimeDelta::hours(2);
     bench.clock.advance(7200);
-    bench.airflow.start(RUN);
+    // The scheduler has taken it up, and no task of it starts: the DAG is paused, or nothing is free.
+    bench.airflow.world().runs.get_mut(RUN).unwrap().state = "running";
+    let now = bench.airflow.world().now;
+    bench.airflow.world().runs.get_mut(RUN).unwrap().started = Some(now);
     assert_eq!(hand.next().await, RunUpdate::Started);
+    bench.airflow.world().now += chrono::TimeDelta::hours(2);
+    looks_at_its_work(&bench, 1).await;
+    bench.airflow.start(RUN);
+    bench.airflow.world().now += chrono::TimeDelta::seconds(540);
+    let polls = || bench.airflow.count("GET /api/v2/dags/events_daily/dagRuns?");
+    let before = polls();
+    while polls() < before + 20 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
     assert_eq!(bench.airflow.count(MARK), 0);
-    bench.airflow.world().now += chrono::TimeDelta::seconds(660);
+    bench.airflow.world().now += chrono::TimeDelta::seconds(90);
     while bench.airflow.count(MARK) == 0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let end = hand.end_in_time(&bench.clock).await;
     assert_eq!(failure(&end).0, FailureClass::Timeout);
+}
+
+/// Law: a poll shows it anyway, so only one that may be over its time costs requests of its own.
+#[tokio::test]
+async fn a_running_one_with_a_deadline_costs_no_request_of_its_own_before_it_can_be_late() {
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    accepted(&hand.executor.submit(timed(1)).await);
+    bench.airflow.start(RUN);
+    assert_eq!(hand.next().await, RunUpdate::Started);
+    let polls = || bench.airflow.count("GET /api/v2/dags/events_daily/dagRuns?");
+    let single = || bench.airflow.count("GET /api/v2/dags/events_daily/dagRuns/");
+    let (before, singles) = (polls(), single());
+    while polls() < before + 20 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(single(), singles);
+}
+
+/// The cancel finds nothing to cancel: the request that makes the run is still under way.
+#[tokio::test]
+async fn a_cancel_that_comes_before_the_run_ends_it_when_it_is_there() {
+    let bench = Bench::three().await;
+    bench.airflow.fault(TRIGGER, Fault::LostBefore);
+    let mut hand = bench.hand();
+    assert_unknown(&hand.submit(1).await);
+    hand.executor.cancel(&order(1).attempt).await.unwrap();
+    assert_eq!(bench.airflow.count(MARK), 0);
+    // It is made after all.
+    accepted(&hand.submit(1).await);
+    bench.airflow.start(RUN);
+    let end = hand.end_in_time(&bench.clock).await;
+    assert!(end.cancelled, "{end:?}");
+    assert_eq!(bench.airflow.run(RUN).state, "failed");
+}
+
+/// A cancel takes two requests, and whoever asked for it may have lost patience after the first.
+#[tokio::test]
+async fn a_cancel_goes_on_when_nobody_waits_for_it_any_more() {
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    accepted(&hand.submit(1).await);
+    bench.airflow.start(RUN);
+    assert_eq!(hand.next().await, RunUpdate::Started);
+    let (executor, attempt) = (hand.executor.clone(), order(1).attempt);
+    let asking = async move { executor.cancel(&attempt).await };
+    assert!(
+        tokio::time::timeout(Duration::from_micros(1), asking)
+            .await
+            .is_err(),
+        "it was given up at its first request"
+    );
+    assert!(hand.end_in_time(&bench.clock).await.cancelled);
+}
+
+/// A log that cannot be read keeps one run waiting for a while, and no other.
+#[tokio::test]
+async fn a_log_that_cannot_be_read_delays_one_verdict_and_keeps_no_other_waiting() {
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    accepted(&hand.submit(1).await);
+    let mut other = order(1);
+    let spec = spec();
+    let (chunk, interval) = cut(spec.timezone, spec.start, spec.end, spec.granularity)[1];
+    (other.attempt.chunk, other.start, other.end) = (chunk, interval.start, interval.end);
+    accepted(&hand.executor.submit(other).await);
+    let log = format!("GET /api/v2/dags/events_daily/dagRuns/{RUN}/taskInstances/load/logs/");
+    for _ in 0..3 {
+        bench.airflow.fault(&log, Fault::Answer(500, "{}"));
+    }
+    bench.airflow.end(RUN, "failed", &["failed", "upstream_failed"]);
+    bench
+        .airflow
+        .end("events-aaaaaa__2021-02-05", "success", &["success", "success"]);
+    assert_eq!(hand.end().await.result, Ok(()), "the other one is told first");
+    assert_eq!(failure(&hand.end().await).0, FailureClass::Other);
+    // And one that is never readable does not wait for ever.
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    for _ in 0..4 {
+        bench.airflow.fault(&log, Fault::Answer(500, "{}"));
+    }
+    let end = first_attempt(&bench, &mut hand, "failed", &["failed"]).await;
+    assert_eq!(failure(&end).1, "load failed, and its log says nothing");
 }
 
 #[tokio::test]

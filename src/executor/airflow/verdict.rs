@@ -23,7 +23,7 @@ const TAIL: usize = 200;
 /// The longest message, in characters.
 const MESSAGE_CAP: usize = 300;
 
-/// What came of a run that is over.
+/// What came of a run that is over. `log_needed`: to be asked again if the log of a failure cannot be read now.
 ///
 /// # Errors
 /// The server cannot be asked now: ask again.
@@ -33,6 +33,7 @@ pub async fn verdict(
     run: &Run,
     stop: Option<Stop>,
     dag_start: Option<Time>,
+    log_needed: bool,
 ) -> Result<RunEnd, CallError> {
     let tasks = match server.tasks(dag, &run.id).await {
         Ok(listing) => listing.rows,
@@ -52,7 +53,7 @@ pub async fn verdict(
                 None,
                 "its deadline passed; it was marked failed",
             ),
-            None => cause(server, dag, run, &tasks).await?,
+            None => cause(server, dag, run, &tasks, log_needed).await?,
         }),
     };
     Ok(RunEnd {
@@ -149,6 +150,7 @@ async fn cause(
     dag: &str,
     run: &Run,
     tasks: &[TaskInstance],
+    log_needed: bool,
 ) -> Result<Failure, CallError> {
     let failed = tasks.iter().filter(|t| t.state == Some(TaskState::Failed));
     let Some(task) = failed.min_by_key(|t| (t.ended.is_none(), t.ended)) else {
@@ -176,6 +178,8 @@ async fn cause(
         {
             Vec::new()
         }
+        // Where everything else is answered it will not be any better.
+        Err(e) if !log_needed && e.kind == Kind::Server => Vec::new(),
         Err(e) => return Err(e),
     };
     Ok(failure_in(&task.task, &lines))
