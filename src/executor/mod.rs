@@ -95,12 +95,19 @@ pub enum SubmitAnswer {
         /// How that counts for the chunk.
         failure: Failure,
     },
+<<<<<<< HEAD
     /// Somebody else's run has the chunk's date; nothing ran.
     DateTaken {
         /// That run.
         run: ExternalId,
         /// How it is: `the scheduled run X (success)`.
         what: String,
+=======
+    /// It certainly did not leave, by no fault of its own: the executor is away, or takes no requests of ours now.
+    NotSent {
+        /// What was seen.
+        why: String,
+>>>>>>> real-h
     },
     /// No answer that can be trusted: it may run or not.
     Unknown {
@@ -168,6 +175,14 @@ pub enum Probe {
     Ended(RunEnd),
     /// It certainly never ran: the same attempt may be sent.
     NeverRan,
+    /// There is no trace of it, by no fault of its own, and a second request would not make a second run: the same
+    /// attempt may be sent again.
+    Traceless {
+        /// What was seen.
+        why: String,
+        /// Its request may still be under way: it must not be given up yet.
+        under_way: bool,
+    },
     /// Nobody can say.
     Unknown {
         /// What was tried and what came back.

@@ -12,6 +12,7 @@ mod calls;
 mod clock;
 mod connection;
 mod dates;
+mod deadline;
 mod drive;
 mod error;
 mod executor;
