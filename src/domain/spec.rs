@@ -114,7 +114,9 @@ mod parameters {
             .serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<String, Value>, D::Error> {
         if from.is_human_readable() {
             return BTreeMap::deserialize(from);
         }
@@ -211,7 +213,8 @@ mod tests {
         });
         let mut spec: Spec = serde_json::from_value(old).unwrap();
         assert_eq!(spec.dag, None);
-        let conf = serde_json::json!({"id": "events_daily", "conf": {"force": true, "days": [1, {"of": null}]}});
+        let conf =
+            serde_json::json!({"id": "events_daily", "conf": {"force": true, "days": [1, {"of": null}]}});
         let dag: Dag = serde_json::from_value(conf).unwrap();
         spec.dag = Some(dag);
         let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();

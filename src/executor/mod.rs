@@ -2,6 +2,7 @@
 //! planner and the screen only use what it declares.
 
 pub mod airflow;
+pub mod inside;
 pub mod local;
 pub mod template;
 
@@ -188,6 +189,11 @@ pub trait Executor: Send + Sync {
 
     /// Where the attempt's output is on this machine, if it is a file here.
     fn log_file(&self, attempt: &AttemptId) -> Option<PathBuf>;
+
+    /// A look into its runs, of an executor whose runs have tasks with logs of their own.
+    fn inside(&self) -> Option<Arc<dyn inside::Inside>> {
+        None
+    }
 
     /// Removes what the adapter keeps on this machine of attempts whose end is journaled, and what is over its caps.
     /// Called now and then, off the async threads.

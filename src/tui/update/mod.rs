@@ -5,6 +5,7 @@ mod cursor;
 mod dialog;
 mod fed;
 mod input;
+mod inside;
 pub mod palette;
 pub mod select;
 
@@ -13,6 +14,7 @@ pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
 use super::{
     action::{Action, Availability, Class, Id, action, availability},
     effect::{Effect, Planner, Watch},
+    inside::Pick,
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
@@ -69,6 +71,8 @@ pub struct Machine {
     told_pause: Option<Time>,
     /// What the feeder was last told to look at.
     watch: Watch,
+    /// How often the operator asked for a look now.
+    looks: u32,
     /// The screen is so large that it always shows the day under the cursor, its log included.
     pinned: bool,
     /// Where read-only came from, so that it can be put on again.
@@ -78,7 +82,7 @@ pub struct Machine {
     size: (u16, u16),
     /// Newest event and length of the log when the feed was last taken in, so that what is scrolled back stays put.
     newest: u64,
-    log_lines: usize,
+    log_lines: u64,
 }
 
 /// Since when a dialog has been on the screen.
@@ -117,6 +121,8 @@ impl Machine {
                 toast: None,
                 events_back: 0,
                 read_only,
+                pick: Pick::default(),
+                unfolded: None,
                 why: None,
                 quit_asked: None,
             },
@@ -133,6 +139,7 @@ impl Machine {
             second_p: None,
             told_pause: None,
             watch: Watch::default(),
+            looks: 0,
             pinned: false,
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
@@ -259,6 +266,7 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             Vec::new()
         }
     };
+    inside::day_changed(machine, &before);
     if fed || before != (machine.app.cursor, machine.app.backfill.clone()) {
         machine.app.why = match (&machine.app.backfill, machine.app.cursor) {
             (Some(backfill), Some(chunk)) => planner.why(feed, backfill, chunk, now),
@@ -347,6 +355,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::Interrupt => return interrupt(machine, now),
         Id::Suspend => return vec![Effect::Suspend],
         Id::Refresh => {
+            machine.looks = machine.looks.wrapping_add(1);
             machine.say("looking at every source now", now);
             return vec![Effect::Refresh];
         }
@@ -369,7 +378,12 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::Filter => machine.push(Layer::Filter(machine.app.filter.clone())),
         Id::Palette => machine.push(Layer::Palette(String::new(), 0)),
         Id::Open => machine.push(Layer::Drawer),
-        Id::Log => machine.push(Layer::Log(0)),
+        Id::Log => inside::open_log(machine, feed),
+        Id::NextTask => inside::step(machine, feed, false),
+        Id::PreviousTask => inside::step(machine, feed, true),
+        Id::NewerTry => inside::go_to_try(machine, feed, true, now),
+        Id::OlderTry => inside::go_to_try(machine, feed, false, now),
+        Id::Unfold => inside::unfold(machine, feed),
         Id::Why => machine.push(Layer::Why),
         Id::Help => machine.push(Layer::Help(0)),
         Id::NextMatch => cursor::next_match(machine, feed, false, now),
@@ -478,7 +492,7 @@ fn yank(machine: &mut Machine, feed: &Feed, now: Time) -> Vec<Effect> {
 }
 
 fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
-    let log = ctx.feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
+    let (log, _) = select::log_lines(&machine.app, ctx.feed);
     let help = match machine.app.layers.last() {
         Some(Layer::Help(_)) => {
             let (width, height) = machine.size;
@@ -495,6 +509,13 @@ fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
         *at = (*at).min(max);
     };
     let back = id == Id::ScrollUp;
+    if matches!(machine.app.layers.last(), Some(Layer::Log(_))) {
+        match id {
+            Id::Follow => machine.app.pick.try_no = None,
+            Id::ScrollUp | Id::ScrollTop => inside::stay_with_try(machine, ctx.feed),
+            _ => {}
+        }
+    }
     match machine.app.layers.last_mut() {
         // The log is counted from its end, help and the days of a plan from their start.
         Some(Layer::Log(at)) => match id {
