@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test binary uses its own part of the night.
 
 pub mod cases;
+pub mod inside;
 mod keys;
 
 pub use keys::hints;
