@@ -15,6 +15,7 @@ pub mod progress;
 pub mod prompt;
 pub mod run;
 pub mod status;
+pub mod task_logs;
 pub mod tell;
 pub mod told;
 
@@ -98,7 +99,8 @@ fn dispatch(cli: Cli) -> Done {
             date,
             attempt,
             follow,
-        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow),
+            part,
+        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow, part),
         Command::Events { name, last } => status::events(&looking(&name)?, &name, last),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -171,7 +171,19 @@ pub struct TryView {
 
 /// Where a log goes on; only the adapter that gave it can read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token(pub(super) String);
+pub struct Token(String);
+
+impl Token {
+    /// Wraps what an adapter needs to go on.
+    pub const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// What was wrapped.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// A line of a log, clean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +216,8 @@ pub struct LogPart {
     pub lines: Vec<LogLine>,
     /// What to ask for the next piece with; `None`: there is none, or the whole has to be asked for again.
     pub next: Option<Token>,
+    /// The executor says that nothing more comes.
+    pub ended: bool,
     /// It is the whole log until now and takes the place of what was there before.
     pub whole: bool,
 }

@@ -82,13 +82,14 @@ impl Inside for Inner {
         let nothing = LogPart {
             lines: Vec::new(),
             next: None,
+            ended: false,
             whole: true,
         };
         if try_no == 0 {
             return Ok(nothing);
         }
         let there = self.there(place)?;
-        let (mut inside, token) = match from.map(|t| t.0.split_at_checked(1)) {
+        let (mut inside, token) = match from.map(|t| t.as_str().split_at_checked(1)) {
             Some(Some((mark, token))) => (mark == FOLDED, Some(token)),
             _ => (false, None),
         };
@@ -102,7 +103,9 @@ impl Inside for Inner {
         let mark = if inside { FOLDED } else { OPEN };
         Ok(LogPart {
             lines,
-            next: page.next.map(|token| Token(format!("{mark}{token}"))),
+            // 2.x does not tell.
+            ended: page.next.is_none() && !page.whole,
+            next: page.next.map(|token| Token::new(format!("{mark}{token}"))),
             whole: page.whole || token.is_none(),
         })
     }
@@ -164,7 +167,8 @@ fn view(row: &TaskInstance, own: u32, last: u32) -> TaskView {
     let clean = |text: &Option<String>| text.as_ref().map(|t| text::one_line(t, TEXT_CAP));
     TaskView {
         key: key(row),
-        label: clean(&row.map_label),
+        // Without a name of its own an index is called by its number.
+        label: clean(&row.map_label).filter(|l| row.map_index.is_none_or(|i| *l != i.to_string())),
         standing: row.state.as_ref().map_or(Standing::Unknown, standing),
         word: word(row),
         try_no: own,

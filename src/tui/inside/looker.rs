@@ -19,10 +19,8 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// A day that the cursor only passes is not asked for.
-const SETTLES: Duration = Duration::from_millis(250);
-/// From then on it is said that an answer is waited for.
-const SLOW: Duration = Duration::from_secs(2);
+/// A server that is slow is left alone for twice as long as it took, up to this.
+const LONGEST_REST: Duration = Duration::from_secs(30);
 /// The tasks change less often than the log grows: they are asked for once in so many turns.
 const TURNS: u32 = 3;
 /// As many rows as executors give at once.
@@ -31,6 +29,24 @@ const PAGE: usize = 100;
 const DOUBLINGS: u32 = 4;
 /// The log of a try that is over has ended when it says nothing new so often.
 const SILENCES: u32 = 5;
+
+/// How long things take for a person.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// A day that the cursor passes faster is not asked for.
+    pub settles: Duration,
+    /// From then on it is said that an answer is waited for.
+    pub slow: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            settles: Duration::from_millis(250),
+            slow: Duration::from_secs(2),
+        }
+    }
+}
 
 /// Makes the look into an executor's runs.
 pub type Make = Arc<dyn Fn() -> Result<Arc<dyn Inside>, AdapterError> + Send + Sync>;
@@ -91,7 +107,7 @@ impl Looker {
             let show = move |view: Option<InsideView>| {
                 *shown.lock().unwrap_or_else(PoisonError::into_inner) = view.map(Arc::new);
             };
-            runtime.block_on(attend(inbox, show, chrono::Utc::now));
+            runtime.block_on(attend(inbox, show, chrono::Utc::now, Patience::default()));
         })?;
         Ok(Self { mail, seen })
     }
@@ -122,6 +138,7 @@ pub async fn attend(
     mut mail: watch::Receiver<Option<Wanted>>,
     show: impl Fn(Option<InsideView>),
     clock: impl Fn() -> Time,
+    patience: Patience,
 ) {
     let mut means: Option<Means> = None;
     let mut session: Option<Session> = None;
@@ -144,7 +161,7 @@ pub async fn attend(
                         Ok(()) => continue,
                         Err(_) => return,
                     },
-                    () = sleep(SETTLES) => Session::new(wanted),
+                    () = sleep(patience.settles) => Session::new(wanted, patience),
                 }
             }
         };
@@ -208,6 +225,8 @@ struct Following {
     next: Option<Token>,
     turn: Turn,
     silences: u32,
+    /// The executor says that it is at its end.
+    at_end: bool,
 }
 
 /// One open day.
@@ -220,10 +239,11 @@ struct Session {
     tries: Option<(TaskKey, u32)>,
     /// The operator asked again: a refusal is forgotten first.
     again: bool,
+    patience: Patience,
 }
 
 impl Session {
-    fn new(wanted: Wanted) -> Self {
+    fn new(wanted: Wanted, patience: Patience) -> Self {
         Self {
             view: InsideView::unseen(wanted.peek.place.attempt.clone()),
             wanted,
@@ -231,6 +251,7 @@ impl Session {
             log: None,
             tries: None,
             again: false,
+            patience,
         }
     }
 
@@ -241,7 +262,8 @@ impl Session {
         let again = old.again != new.again;
         if again || old.place != new.place {
             self.tasks = Turn::now();
-            if let Some(log) = &mut self.log {
+            let finished = self.view.log.as_ref().is_some_and(|l| l.finished);
+            if let Some(log) = self.log.as_mut().filter(|l| l.try_no > 0 && (again || !finished)) {
                 log.turn = Turn::now();
             }
         }
@@ -281,6 +303,7 @@ impl Session {
             next: None,
             turn,
             silences: 0,
+            at_end: false,
         });
     }
 
@@ -337,15 +360,29 @@ impl Session {
         show(Some(self.view.clone()));
         while let Some((due, job)) = self.next() {
             sleep_until(due).await;
+            let began = Instant::now();
             match job {
                 Job::Tasks => self.ask_tasks(inside.as_ref(), show, clock).await,
                 Job::Tries => self.ask_tries(inside.as_ref(), show, clock).await,
                 Job::Log => self.ask_log(inside.as_ref(), show, clock).await,
             }
+            self.rest(job, (began.elapsed() * 2).min(LONGEST_REST));
             self.view.asking = None;
             show(Some(self.view.clone()));
         }
         std::future::pending().await
+    }
+
+    /// The same is not asked again before this has passed.
+    fn rest(&mut self, job: Job, rest: Duration) {
+        let turn = match job {
+            Job::Tasks => Some(&mut self.tasks),
+            Job::Log => self.log.as_mut().map(|l| &mut l.turn),
+            Job::Tries => None,
+        };
+        if let Some(due) = turn.and_then(|t| t.due.as_mut()) {
+            *due = (*due).max(Instant::now() + rest);
+        }
     }
 
     fn means(&self, means: &mut Option<Means>) -> Result<Arc<dyn Inside>, AdapterError> {
@@ -371,7 +408,7 @@ impl Session {
         let (mut work, since) = (pin!(work), clock());
         tokio::select! {
             done = &mut work => return done,
-            () = sleep(SLOW) => {}
+            () = sleep(self.patience.slow) => {}
         }
         self.view.asking = Some(since);
         show(Some(self.view.clone()));
@@ -400,12 +437,25 @@ impl Session {
                 self.view.as_of = Some(clock());
                 self.view.tasks = Some(Arc::new(tasks));
                 self.aim();
+                self.settle_end();
             }
             Err(error) => {
                 let before = self.view.trouble.take();
                 self.view.trouble = Some(Trouble::again(before.as_ref(), &error.to_string(), clock()));
                 self.tasks.failed(pause);
             }
+        }
+    }
+
+    /// A log that was at its end is finished if its try is over, and goes on if not.
+    fn settle_end(&mut self) {
+        let over = self.is_over();
+        let (Some(log), Some(view)) = (&mut self.log, &mut self.view.log) else {
+            return;
+        };
+        if log.at_end && !view.finished {
+            view.finished = over;
+            log.turn.due = (!over).then(Instant::now);
         }
     }
 
@@ -460,9 +510,10 @@ impl Session {
                 log.turn.after(pause);
                 if view.finished {
                     log.turn.due = None;
-                } else if log.next.is_none() && !over && !self.view.tasks().is_empty() {
-                    // It seems to be at its end: whether the try is, the tasks tell.
-                    self.tasks.due = self.tasks.due.map(|due| due.min(Instant::now() + pause / 2));
+                } else if log.at_end {
+                    // Whether the try is, too, the tasks tell.
+                    log.turn.due = None;
+                    self.tasks.due = self.tasks.due.map(|due| due.min(Instant::now() + pause));
                 }
             }
             Err(error) => {
@@ -478,6 +529,7 @@ impl Following {
     /// Takes in a piece, read when the try was known to be `over` or not; answers whether nothing more comes.
     fn take_in(&mut self, part: LogPart, over: bool) -> bool {
         self.next.clone_from(&part.next);
+        self.at_end = part.ended;
         if self.tail.take(part) {
             self.silences = 0;
         } else {

@@ -251,6 +251,7 @@ mod tests {
         LogPart {
             lines: lines.map(line).collect(),
             next: None,
+            ended: false,
             whole,
         }
     }

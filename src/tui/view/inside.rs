@@ -263,7 +263,7 @@ impl<'a> Inside<'a> {
         let more: Vec<Vec<Piece<'_>>> = [&task.host, &task.pool]
             .into_iter()
             .flatten()
-            .filter(|_| wide)
+            .filter(|_| wide && task.try_no > 0)
             .map(|t| vec![p(format!("  {t}"), muted)])
             .collect();
         canvas.items(at + 6, y, strip.end, 0, &more);

@@ -392,9 +392,11 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
     let wide = size == Size::Wide;
     if size == Size::Narrow && drawer {
         let right = panels.right.unwrap_or(panels.lag);
+        let bottom = panels.below.unwrap_or(right).bottom().max(right.bottom());
         let at = Rect {
             x: panels.lag.x - 1,
             width: right.right() + 1 - (panels.lag.x - 1),
+            height: bottom.saturating_sub(panels.lag.y),
             ..panels.lag
         };
         drawer::draw(canvas, at, scene);
