@@ -7,6 +7,7 @@ mod fed;
 mod input;
 mod inside;
 pub mod palette;
+mod scroll;
 pub mod select;
 
 pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
@@ -18,7 +19,7 @@ use super::{
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
-    view::{self, help::last_first, numbers::until},
+    view::{self, numbers::until},
 };
 use crate::domain::{
     Time,
@@ -391,7 +392,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::NextBackfill => next_backfill(machine, feed, now),
         Id::Arm => arm(machine, now),
         Id::ScrollDown | Id::ScrollUp | Id::ScrollTop | Id::ScrollEnd | Id::Follow => {
-            scroll(machine, ctx, id)
+            scroll::scroll(machine, ctx, id)
         }
         _ => look(machine, feed, id, now),
     }
@@ -489,62 +490,6 @@ fn yank(machine: &mut Machine, feed: &Feed, now: Time) -> Vec<Effect> {
     };
     machine.say(format!("{text} sent to the terminal's clipboard (OSC 52)"), now);
     vec![Effect::Copy(text)]
-}
-
-fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
-    let (log, _) = select::log_lines(&machine.app, ctx.feed);
-    let help = match machine.app.layers.last() {
-        Some(Layer::Help(_)) => {
-            let (width, height) = machine.size;
-            last_first(&super::keymap::hints(&machine.app, ctx.feed), width, height)
-        }
-        _ => 0,
-    };
-    let move_by = |at: &mut usize, max: usize, up: bool| {
-        *at = if up {
-            at.saturating_add(1)
-        } else {
-            at.saturating_sub(1)
-        };
-        *at = (*at).min(max);
-    };
-    let back = id == Id::ScrollUp;
-    if matches!(machine.app.layers.last(), Some(Layer::Log(_))) {
-        match id {
-            Id::Follow => machine.app.pick.try_no = None,
-            Id::ScrollUp | Id::ScrollTop => inside::stay_with_try(machine, ctx.feed),
-            _ => {}
-        }
-    }
-    match machine.app.layers.last_mut() {
-        // The log is counted from its end, help and the days of a plan from their start.
-        Some(Layer::Log(at)) => match id {
-            Id::ScrollTop => *at = log.saturating_sub(1),
-            Id::ScrollEnd | Id::Follow => *at = 0,
-            _ => move_by(at, log.saturating_sub(1), back),
-        },
-        Some(Layer::Help(at)) => match id {
-            Id::ScrollTop => *at = 0,
-            Id::ScrollEnd => *at = help,
-            _ => move_by(at, help, !back),
-        },
-        Some(Layer::Plan(dialog)) => {
-            let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
-            if let Some(at) = dialog.all_days.as_mut() {
-                move_by(at, rows, !back);
-            }
-        }
-        Some(_) => {}
-        None if id == Id::Follow => {
-            machine.app.events_back = 0;
-            machine.say("following the newest event", ctx.now);
-        }
-        // The newest event is on top.
-        None => {
-            let max = ctx.feed.events.len().saturating_sub(1);
-            move_by(&mut machine.app.events_back, max, !back);
-        }
-    }
 }
 
 fn on_tick(machine: &mut Machine, now: Time) {
