@@ -49,6 +49,27 @@ pub struct Reason {
     pub reason: Option<String>,
 }
 
+/// Whose log, where an attempt is a run of several tasks.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LogOf {
+    /// Of a run with tasks: this one; else the one that failed, or the last that ran.
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<String>,
+    /// This index of a mapped task.
+    #[arg(long, value_name = "I", requires = "task")]
+    pub map: Option<u32>,
+    /// This try of the task; else its newest in the attempt.
+    #[arg(long = "try", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub try_no: Option<u32>,
+}
+
+impl LogOf {
+    /// Whether anything was chosen.
+    pub const fn is_chosen(&self) -> bool {
+        self.task.is_some() || self.try_no.is_some()
+    }
+}
+
 /// What may be asked before it acts.
 #[derive(Debug, Clone, Args)]
 pub struct Consent {
@@ -308,6 +329,9 @@ pub enum Command {
         /// Go on until the attempt ends.
         #[arg(long, short)]
         follow: bool,
+        /// Which part of it.
+        #[command(flatten)]
+        part: LogOf,
     },
     /// What happened, oldest first.
     Events {

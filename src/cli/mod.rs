@@ -18,6 +18,7 @@ pub mod prompt;
 pub mod run;
 pub mod seen;
 pub mod status;
+pub mod task_logs;
 pub mod tell;
 pub mod told;
 
@@ -154,7 +155,8 @@ fn dispatch(cli: Cli) -> Done {
             date,
             attempt,
             follow,
-        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow),
+            part,
+        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow, part),
         Command::Events { name, last } => status::events(&looking(&name)?, &name, last),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -3,6 +3,7 @@
 
 pub mod airflow;
 pub mod attach;
+pub mod inside;
 pub mod local;
 pub mod template;
 
@@ -95,19 +96,17 @@ pub enum SubmitAnswer {
         /// How that counts for the chunk.
         failure: Failure,
     },
-<<<<<<< HEAD
     /// Somebody else's run has the chunk's date; nothing ran.
     DateTaken {
         /// That run.
         run: ExternalId,
         /// How it is: `the scheduled run X (success)`.
         what: String,
-=======
+    },
     /// It certainly did not leave, by no fault of its own: the executor is away, or takes no requests of ours now.
     NotSent {
         /// What was seen.
         why: String,
->>>>>>> real-h
     },
     /// No answer that can be trusted: it may run or not.
     Unknown {
@@ -214,6 +213,11 @@ pub trait Executor: Send + Sync {
 
     /// Where the attempt's output is on this machine, if it is a file here.
     fn log_file(&self, attempt: &AttemptId) -> Option<PathBuf>;
+
+    /// A look into its runs, of an executor whose runs have tasks with logs of their own.
+    fn inside(&self) -> Option<Arc<dyn inside::Inside>> {
+        None
+    }
 
     /// Removes what the adapter keeps on this machine of attempts whose end is journaled, and what is over its caps.
     /// Called now and then, off the async threads.

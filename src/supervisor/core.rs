@@ -318,20 +318,17 @@ impl Core {
                 return self.ended(state, id, RunEnd::failed(failure), drawn, now);
             }
             SubmitAnswer::NotWanted { why } => Payload::SubmissionWithdrawn { attempt: id, why },
-<<<<<<< HEAD
             SubmitAnswer::DateTaken { run, what } => Payload::DateTaken {
                 attempt: id,
                 run,
                 what,
             },
-=======
             SubmitAnswer::NotSent { why } => {
                 // Until its health is asked the next time: the next attempt would fare no better.
                 self.sick.insert(executor, why.clone());
                 return self.not_sent(state, id, why, now);
             }
             SubmitAnswer::Unknown { .. } if phase == Phase::Uncertain => return,
->>>>>>> real-h
             SubmitAnswer::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             SubmitAnswer::Refused { failure } => {
                 return self.ended(state, id, RunEnd::failed(failure), drawn, now);

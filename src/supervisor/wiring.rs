@@ -18,15 +18,17 @@ use crate::{
         Executor, RunUpdate, Updates,
         airflow::{AirflowExecutor, AirflowSetup},
         attach::Levers,
+        inside::Inside,
         local::{LocalExecutor, LocalSetup},
     },
     journal::{Journal, Lease, OpenError, ReadError},
-    net::AdapterError,
+    net::{AdapterError, Cause},
     signals,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 use tokio::{
     runtime::Handle,
@@ -103,6 +105,32 @@ pub fn executors(
         .iter()
         .map(|(name, executor)| Ok((name.clone(), make(name, executor, config, updates)?)))
         .collect()
+}
+
+/// Makes a look into the runs of an executor.
+pub type MakeInside = Arc<dyn Fn() -> Result<Arc<dyn Inside>, AdapterError> + Send + Sync>;
+
+/// How to look into the runs of a configured executor; `None` where an attempt's output is a file on this machine.
+pub fn inside(config: &Config, name: &Name) -> Option<MakeInside> {
+    match config.executors.get(name)? {
+        ExecutorConfig::Local { .. } => None,
+        ExecutorConfig::Airflow(server) => {
+            let state = Places::of(&config.journal.path).state;
+            let (name, server) = (name.clone(), server.clone());
+            Some(Arc::new(move || {
+                let setup = AirflowSetup::new(&name, &server, &state, Vec::new());
+                // It runs nothing, so there is no news.
+                let (updates, _) = unbounded_channel();
+                let executor = AirflowExecutor::new(setup, updates)?;
+                executor.inside().ok_or_else(|| nothing_inside(&name))
+            }))
+        }
+    }
+}
+
+fn nothing_inside(name: &Name) -> AdapterError {
+    let (tried, why) = ("look into its runs", "its runs have nothing inside");
+    AdapterError::new(name.as_str(), tried, Duration::ZERO, Cause::Local, why)
 }
 
 /// Executors that a changed file makes anew: those that are not `known`, servers with other settings, and all of them

@@ -14,7 +14,9 @@ use crate::{
         Time,
         ids::{AttemptId, Name},
     },
-    executor::{Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates},
+    executor::{
+        Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates, inside::Inside,
+    },
     host::BootInstant,
     net::{AdapterError, Cause, Surroundings},
 };
@@ -148,7 +150,7 @@ impl Executor for AirflowExecutor {
         Capabilities {
             recovery: RecoveryFamily::UniqueId,
             cancel: true,
-            logs: false,
+            logs: true,
         }
     }
 
@@ -203,6 +205,10 @@ impl Executor for AirflowExecutor {
 
     fn log_file(&self, _: &AttemptId) -> Option<PathBuf> {
         None
+    }
+
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
+        Some(Arc::clone(&self.inner) as Arc<dyn Inside>)
     }
 
     fn tidy(&self, settled: &HashSet<AttemptId>) {
