@@ -2,6 +2,7 @@
 
 use super::{
     Auth, Clock, Connection, ConnectionSettings, SystemClock,
+    attach::AirflowLevers,
     auth::Standing,
     error::CallError,
     health::Checkup,
@@ -14,7 +15,9 @@ use crate::{
         Time,
         ids::{AttemptId, Name},
     },
-    executor::{Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates},
+    executor::{
+        Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates, attach::Levers,
+    },
     host::BootInstant,
     net::{AdapterError, Cause, Surroundings},
 };
@@ -173,6 +176,12 @@ impl Executor for AirflowExecutor {
 
     fn tidy(&self, settled: &HashSet<AttemptId>) {
         self.inner.store.tidy(settled);
+    }
+
+    fn levers(&self) -> Option<Arc<dyn Levers>> {
+        Some(Arc::new(AirflowLevers {
+            inner: Arc::clone(&self.inner),
+        }))
     }
 
     async fn health(&self) -> Result<(), AdapterError> {
