@@ -235,3 +235,8 @@ async fn decide(eyes: &dyn Eyes, target: &Target, asked: &Asked, now: Time) -> R
         },
     }
 }
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
