@@ -30,8 +30,21 @@ pub struct Record {
     /// Runs of the DAG have partitions instead of dates.
     #[serde(default)]
     pub partitioned: bool,
+    /// Requests before it that were never answered, oldest first. The next request may take the place of such a one
+    /// in the journal, and what was found out about it must not be forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
     /// The request.
     #[serde(flatten)]
+    pub call: Call,
+}
+
+/// A request that was never answered, and that is not waited for any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// When it was about to be sent.
+    pub at: Time,
+    /// The request.
     pub call: Call,
 }
 
@@ -184,11 +197,12 @@ impl Creation {
 }
 
 impl Call {
-    /// For the journal.
-    pub fn write(self, partitioned: bool) -> String {
+    /// For the journal, with the requests before it that were never answered.
+    pub fn write(self, partitioned: bool, earlier: Vec<Earlier>) -> String {
         let record = Record {
             v: VERSION,
             partitioned,
+            earlier,
             call: self,
         };
         // All of it are texts, numbers and maps with texts as keys.
@@ -390,7 +404,7 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written_and_one_of_another_form_is_not_guessed_at() {
         let call = Call::PauseNative { id: 12 };
-        let text = call.clone().write(false);
+        let text = call.clone().write(false, Vec::new());
         assert_eq!(text, r#"{"v":1,"partitioned":false,"do":"pause-native","id":12}"#);
         assert_eq!(Call::read(&text).unwrap().call, call);
         assert!(Call::read(&text.replace("\"v\":1", "\"v\":2")).is_err());

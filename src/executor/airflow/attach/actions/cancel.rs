@@ -55,7 +55,7 @@ pub fn cancelling(
     match (request(case), native.completed) {
         (None, Some(_)) => Cancelling::OverBefore,
         (Some(_), Some(_)) => Cancelling::Done,
-        (None, None) => Cancelling::Next(place.send(call())),
+        (None, None) => Cancelling::Next(place.send(case, call())),
         // Its days are failed before it is marked as over, in two steps of the server.
         (Some(step), None) if step.fate == Fate::Accepted && case.since_last() < SOON => Cancelling::Next(
             Next::Wait(Duration::from_secs(1), "the server marks it as over".to_owned()),

@@ -136,7 +136,7 @@ pub async fn next(place: &Place<'_>, case: &Case, eyes: &dyn Eyes, wish: Wish) -
         }
     };
     Ok(match creation(place, &order, &days, &natives, 0) {
-        Some(creation) => place.send(Call::Create(creation)),
+        Some(creation) => place.send(case, Call::Create(creation)),
         None => ended(
             false,
             format!(
@@ -248,7 +248,7 @@ fn not_made(place: &Place<'_>, case: &Case, step: &Step, natives: &[Backfill], t
         Again::Never(why) if step.fate != Fate::Accepted && why.contains("409") && tries < TRIES => {
             match case.settle(PACE, "the server says that another one is not over yet") {
                 Some(wait) => Making::Next(wait),
-                None => Making::Next(place.send(step.call.clone())),
+                None => Making::Next(place.send(case, step.call.clone())),
             }
         }
         Again::Never(why) => Making::Failed(why),

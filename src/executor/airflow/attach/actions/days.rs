@@ -160,7 +160,7 @@ pub fn step(place: &Place<'_>, case: &Case, per: &dyn PerRun, days: &Span, runs:
         let fresh = |run: &&Run| !sent.is_anew(&run.id) && sent.about(*day, &run.id).next().is_none();
         let call = found.iter().filter(fresh).find_map(|run| per.first(*day, run));
         if let Some(call) = call {
-            return Some(place.send(call));
+            return Some(place.send(case, call));
         }
     }
     None
@@ -173,7 +173,7 @@ fn settle(place: &Place<'_>, case: &Case, per: &dyn PerRun, day: ChunkId, runs: 
         .filter(|s| s.call.place().is_some_and(|(d, _)| d == day))?;
     let done = last.fate == Fate::Accepted || per.came(&last.call, runs) == Came::Yes;
     if done {
-        return per.then(&last.call).map(|call| place.send(call));
+        return per.then(&last.call).map(|call| place.send(case, call));
     }
     if per.came(&last.call, runs) == Came::Gone {
         return None;

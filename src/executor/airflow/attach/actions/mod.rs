@@ -61,10 +61,11 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn send(&self, call: Call) -> Next {
+    /// A further request of an action.
+    fn send(&self, case: &Case, call: Call) -> Next {
         Next::Send {
             sent: call.words(self.dag, self.api),
-            call: call.write(self.keyed == Keyed::Partition),
+            call: call.write(self.keyed == Keyed::Partition, case.unanswered()),
         }
     }
 

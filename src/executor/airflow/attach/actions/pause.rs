@@ -92,10 +92,15 @@ pub fn native_next(place: &Place<'_>, case: &Case, seen: &Seen<'_>, pause: bool)
                 frozen(place.dag, seen.frozen),
             ]),
         ),
-        Lever::Reached if pause => ended(
-            true,
-            format!("native backfill {id} is paused: {}", finishing(seen.running)),
-        ),
+        Lever::Reached if pause => match case.unconfirmed() {
+            // A pause without an answer would count as somebody else's, and not be lifted by us. Asked for twice it
+            // is the same pause.
+            Some(raw) => place.send_again(&call, raw),
+            None => ended(
+                true,
+                format!("native backfill {id} is paused: {}", finishing(seen.running)),
+            ),
+        },
         Lever::Reached => ended(
             true,
             sentence(vec![
@@ -111,7 +116,7 @@ pub fn native_next(place: &Place<'_>, case: &Case, seen: &Seen<'_>, pause: bool)
             false,
             format!("native backfill {id} went on, and somebody paused it since"),
         ),
-        Lever::Pull => place.send(call),
+        Lever::Pull => place.send(case, call),
         Lever::Again(raw) => place.send_again(&call, raw),
         Lever::Wait(left, why) => Next::Wait(left, why),
         Lever::Failed(why) => {
@@ -238,7 +243,7 @@ pub fn dag_next(place: &Place<'_>, case: &Case, paused: bool, held: Option<u64>,
             false,
             format!("the DAG {dag} went on, and somebody paused it since"),
         ),
-        Lever::Pull => place.send(call),
+        Lever::Pull => place.send(case, call),
         Lever::Again(raw) => place.send_again(&call, raw),
         Lever::Wait(left, why) => Next::Wait(left, why),
         Lever::Failed(why) => {

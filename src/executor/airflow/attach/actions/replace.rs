@@ -182,7 +182,7 @@ async fn make(
     narrow(&mut order, &days);
     let failed = failed_before(place, runs, &days);
     Ok(match creation(place, &order, &days, natives, failed) {
-        Some(creation) => place.send(Call::Create(creation)),
+        Some(creation) => place.send(case, Call::Create(creation)),
         None => ended(
             true,
             format!(

@@ -224,9 +224,10 @@ impl Tally {
 
     fn step(&mut self, rerun: &Rerun, day: ChunkId, step: &Step, runs: &[Run]) {
         let find = |id: &str| runs.iter().find(|r| r.id == id);
-        let refusal = |otherwise: &str| match &step.fate {
+        let refusal = |accepted: &str| match &step.fate {
             Fate::Refused(said) | Fate::NotSent(said) => said.clone(),
-            Fate::Accepted | Fate::Open => otherwise.to_owned(),
+            Fate::Accepted => accepted.to_owned(),
+            Fate::Open => "no answer came, and nothing of it is to be seen".to_owned(),
         };
         match &step.call {
             Call::Clear { run, before, .. } => match find(run) {

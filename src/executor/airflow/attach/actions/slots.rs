@@ -51,7 +51,7 @@ pub fn decide(place: &Place<'_>, case: &Case, pool: &Pool, slots: i64) -> Next {
                 of(pool.slots)
             ),
         ),
-        Lever::Pull => place.send(call),
+        Lever::Pull => place.send(case, call),
         Lever::Again(raw) => place.send_again(&call, raw),
         Lever::Wait(left, why) => Next::Wait(left, why),
         Lever::Failed(why) => ended(false, format!("pool {name} still has {}: {why}", of(pool.slots))),

@@ -1,6 +1,6 @@
 //! What was sent for an action so far, and what its last request leaves to be done.
 
-use super::call::{Call, Record};
+use super::call::{Call, Earlier, Record};
 use crate::{
     domain::{
         Time,
@@ -115,6 +115,9 @@ impl Case {
         for taken in &asked.steps {
             let (step, record) = Step::read(taken)?;
             case.partitioned.get_or_insert(record.partitioned);
+            for earlier in record.earlier {
+                case.remember(earlier);
+            }
             if step.fate == Fate::Accepted {
                 case.since = case.since.max(step.at);
             }
@@ -123,9 +126,49 @@ impl Case {
         Ok(case)
     }
 
+    /// A request that is told of by a later one only, if it lost its place in the journal.
+    fn remember(&mut self, earlier: Earlier) {
+        let known = |s: &Step| s.at == earlier.at && s.call == earlier.call;
+        if !self.steps.iter().any(known) {
+            self.steps.push(Step {
+                call: earlier.call,
+                raw: String::new(),
+                at: earlier.at,
+                fate: Fate::Open,
+            });
+        }
+    }
+
+    /// The requests at the end that were never answered.
+    pub fn unanswered(&self) -> Vec<Earlier> {
+        let open = self
+            .steps
+            .iter()
+            .rev()
+            .take_while(|s| s.fate == Fate::Open)
+            .count();
+        let from = self.steps.len() - open;
+        let open = self.steps.iter().skip(from);
+        open.map(|s| Earlier {
+            at: s.at,
+            call: s.call.clone(),
+        })
+        .collect()
+    }
+
     /// The last request.
     pub fn last(&self) -> Option<&Step> {
         self.steps.last()
+    }
+
+    /// The last request as it was journaled, if it was never answered and there is hope yet that it will be.
+    pub fn unconfirmed(&self) -> Option<String> {
+        let last = self.last().filter(|s| s.fate == Fate::Open)?;
+        (!self.is_hopeless()).then(|| last.raw.clone())
+    }
+
+    fn is_hopeless(&self) -> bool {
+        elapsed(self.now, self.since) > GIVE_UP
     }
 
     /// How long ago the last request was sent.
@@ -136,7 +179,7 @@ impl Case {
     /// What is done about a request of which no effect is to be seen: after `patience` it is sent again if nobody
     /// knows what came of it.
     pub fn again(&self, step: &Step, patience: Duration) -> Again {
-        let hopeless = elapsed(self.now, self.since) > GIVE_UP;
+        let hopeless = self.is_hopeless();
         let spent = elapsed(self.now, step.at);
         let (patience, why) = match &step.fate {
             Fate::Accepted => {

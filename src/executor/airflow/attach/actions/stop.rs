@@ -26,7 +26,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// So long a scheduler that was in the middle of a run may still write over it.
 pub const SETTLES: Duration = Duration::from_secs(5);
-/// How often a run is marked before it is left as it is.
+/// How often a mark is accepted and written over before the run is left as it is.
 const TRIES: usize = 3;
 /// Of this many runs that say *failed* the tasks are looked at, too; of one that says *success* always.
 const LOOKS: usize = 20;
@@ -90,7 +90,8 @@ fn stands(steps: &[&Step], run: Option<&Run>, tasks: Option<&Vec<TaskInstance>>)
     {
         return Stands::Otherwise(format!("not ended: {said}"));
     }
-    let often = steps.len() >= TRIES;
+    let accepted = steps.iter().filter(|s| s.fate == Fate::Accepted).count();
+    let often = accepted >= TRIES || steps.len() >= 4 * TRIES;
     let busy = tasks.is_some_and(|t| t.iter().any(is_busy));
     match &run.state {
         RunState::Failed if !busy => Stands::Ended,
@@ -196,7 +197,7 @@ fn judge(place: &Place<'_>, case: &Case, days: &Span, runs: &Runs, tasks: &Tasks
             let steps: Vec<&Step> = sent.about(*day, id).collect();
             let run = found.iter().find(|r| r.id == id);
             match stands(&steps, run, tasks.get(id)) {
-                Stands::Again => return Outcome::Next(place.send(step.call.clone())),
+                Stands::Again => return Outcome::Next(place.send(case, step.call.clone())),
                 Stands::Ended => tally.ended.push(*day),
                 Stands::Succeeded => tally.succeeded.push(*day),
                 Stands::Otherwise(why) => tally.failed.push((*day, why)),

@@ -85,6 +85,8 @@ pub struct Play {
     pub model: Model,
     pub target: Target,
     pub asked: Asked,
+    /// A request that was never answered gives its number to the next one, whatever that is.
+    pub reuses: bool,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -94,6 +96,7 @@ impl Play {
             model: Model::new(),
             target: target(native),
             asked: asked(action),
+            reuses: false,
             runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
         }
     }
@@ -144,7 +147,7 @@ impl Play {
     /// Journals a request as the supervisor does, and answers its call.
     pub fn journal(&mut self, sent: String, call: String) -> Call {
         let now = self.model.world().now;
-        let again = |s: &StepTaken| s.answer.is_none() && s.call == call;
+        let again = |s: &StepTaken| s.answer.is_none() && (self.reuses || s.call == call);
         if self.asked.steps.last().is_some_and(again) {
             self.asked.steps.pop();
         }
