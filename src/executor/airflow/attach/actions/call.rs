@@ -382,7 +382,8 @@ fn of_run(run: &Run) -> String {
     format!("the run {} is {}", shown(&run.id), shown(run.state.as_str()))
 }
 
-fn bare_pool(name: &str, include_deferred: bool) -> Pool {
+/// A pool of which no more is known.
+pub fn bare_pool(name: &str, include_deferred: bool) -> Pool {
     Pool {
         name: name.to_owned(),
         slots: 0,

@@ -1,5 +1,6 @@
 //! What actions look at. A server has these eyes, and so has the model of one in tests.
 
+use super::call::bare_pool;
 use crate::{
     executor::airflow::{
         calls::{BackfillOrder, RunQuery},
@@ -44,7 +45,16 @@ impl Eyes for Connection {
     }
 
     async fn pool(&self, name: &str) -> Result<Option<Pool>, CallError> {
-        present(Self::pool(self, name).await)
+        match present(Self::pool(self, name).await) {
+            // So 2.11 answers about a pool without limit.
+            Err(e) if e.kind == Kind::Server && e.error.detail.contains("inf is not of type") => {
+                Ok(Some(Pool {
+                    slots: -1,
+                    ..bare_pool(name, false)
+                }))
+            }
+            other => other,
+        }
     }
 
     async fn natives(&self, dag: &str) -> Result<Vec<Backfill>, CallError> {

@@ -37,6 +37,7 @@ use crate::{
     },
     executor::{
         airflow::{
+            budget::acting,
             error::{CallError, Kind},
             executor::Inner,
             wire::Api,
@@ -84,7 +85,12 @@ pub(in crate::executor::airflow) async fn next(
     target: &Target,
     asked: &Asked,
 ) -> Result<Next, AdapterError> {
-    let next = decide(&inner.server, target, asked, inner.clock.wall()).await;
+    let looking = decide(&inner.server, target, asked, inner.clock.wall());
+    let next = if is_urgent(&asked.action) {
+        acting(looking).await
+    } else {
+        looking.await
+    };
     next.or_else(|e| match e.kind {
         // No later question would be answered otherwise.
         Kind::Unsupported => Ok(ended(false, e.error.detail)),
@@ -108,21 +114,26 @@ pub(in crate::executor::airflow) async fn dry_run(
     target: &Target,
     action: &Action,
 ) -> Result<Vec<ChunkId>, AdapterError> {
-    let eyes: &dyn Eyes = &inner.server;
+    let days = preview(&inner.server, target, action).await?;
+    days.map_err(|why| inner.error("dry run", Cause::BadRequest, &why))
+}
+
+/// See [`dry_run`]; what is refused without asking the server, in words.
+async fn preview(
+    eyes: &dyn Eyes,
+    target: &Target,
+    action: &Action,
+) -> Result<Result<Vec<ChunkId>, String>, CallError> {
     let place = place_of(eyes, target, 0, None, true).await?;
-    let refused = |why: &str| inner.error("dry run", Cause::BadRequest, why);
-    match action {
-        Action::Create { .. } => {
-            let order = wish_of(action)
-                .ok_or_else(|| "nothing is made by that".to_owned())
-                .and_then(|wish| create::order(&place, wish))
-                .map_err(|why| refused(&why))?;
-            Ok(create::days_in(&place, &eyes.preview(&order).await?))
-        }
-        Action::Replace { limit } => replace::dry_run(&place, eyes, *limit)
-            .await?
-            .map_err(|why| refused(&why)),
-        _ => Err(refused("only what makes a native backfill has a dry run")),
+    if let Action::Replace { limit } = action {
+        return replace::dry_run(&place, eyes, *limit).await;
+    }
+    let Some(wish) = wish_of(action) else {
+        return Ok(Err("only what makes a native backfill has a dry run".to_owned()));
+    };
+    match create::order(&place, wish) {
+        Ok(order) => Ok(Ok(create::days_in(&place, &eyes.preview(&order).await?))),
+        Err(why) => Ok(Err(why)),
     }
 }
 
@@ -174,6 +185,12 @@ fn wish_of(action: &Action) -> Option<Wish> {
         }),
         _ => None,
     }
+}
+
+/// Whether the looks of an action must not wait behind polls: it is short, and what it protects is alive. What takes
+/// many days in turn would leave nothing of the budget to the polls.
+const fn is_urgent(action: &Action) -> bool {
+    action.only_reduces() || matches!(action, Action::Slots { .. } | Action::Resume { .. })
 }
 
 /// Whether an action needs native backfills, which 2.x has not.

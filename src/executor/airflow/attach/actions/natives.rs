@@ -60,13 +60,22 @@ pub enum Holder {
 }
 
 /// The server does not tell to which native backfill a run belongs. It was queued when one took it, unless somebody
-/// cleared it later; where that leaves a cancelled one possible, it is taken for the holder, since what is done then
-/// makes the day run in any case.
+/// cleared it later, and what started after a cancel is not held by what was cancelled. Where that leaves a cancelled
+/// one possible, it is taken for the holder, since what is done then makes the day run in any case.
 pub fn holder(run: &Run, at: Option<Time>, natives: &[Backfill]) -> Holder {
     let Some(at) = at.filter(|_| run.kind == RunKind::Backfill) else {
         return Holder::Free;
     };
-    let mut over: Vec<&Backfill> = natives.iter().filter(|n| n.from <= at && at <= n.to).collect();
+    let free_of = |n: &Backfill| {
+        n.is_cancelled()
+            && n.completed
+                .zip(run.started)
+                .is_some_and(|(end, start)| start > end)
+    };
+    let mut over: Vec<&Backfill> = natives
+        .iter()
+        .filter(|n| n.from <= at && at <= n.to && !free_of(n))
+        .collect();
     over.sort_by_key(|n| std::cmp::Reverse(n.id));
     let made_it = |n: &&&Backfill| {
         let spent = run.queued_at.zip(n.created).map(|(queued, made)| queued - made);

@@ -8,7 +8,7 @@ use super::{
     natives::{Holder, holder},
     steps::{Case, Fate, QUIET, Step, ended},
     window::{Keyed, Runs},
-    words::{about, count, days as named, faults, sentence, was},
+    words::{about, count, days as named, faults, join, sentence, shown, was},
 };
 use crate::{
     domain::ids::ChunkId,
@@ -212,6 +212,7 @@ impl Tally {
             .filter(|r| !sent.is_anew(&r.id) && sent.about(day, &r.id).next().is_none());
         for run in untouched {
             match run.state {
+                _ if steps.iter().any(|s| matches!(s.call, Call::Trigger { .. })) => {}
                 _ if sent.is_hopeless() => self.not_tried.push(day),
                 RunState::Success if rerun.only_failed => self.nothing_failed.push(day),
                 _ => self.under_way.push(day),
@@ -261,13 +262,9 @@ impl Tally {
                     self.anew.push(day);
                     self.natives.extend(anew.native);
                 }
-                None => {
-                    let words = refusal("it was deleted meanwhile");
-                    self.failed.push((
-                        day,
-                        format!("its run was deleted to be made anew, and there is no new one: {words}: trigger it by hand"),
-                    ));
-                }
+                None => self
+                    .failed
+                    .push((day, missing(anew, runs, &refusal("it was deleted meanwhile")))),
             },
             _ => {}
         }
@@ -316,7 +313,7 @@ impl Tally {
                 } else {
                     format!(
                         "native backfill {} is paused: what waits in it starts when it goes on",
-                        held.join(", ")
+                        join(&held)
                     )
                 }
             });
@@ -349,13 +346,15 @@ impl Tally {
 
     fn made_anew(&self) -> String {
         let natives: Vec<String> = self.natives.iter().map(ToString::to_string).collect();
-        let why = if natives.is_empty() {
-            "since Airflow starts no run again that a backfill of its command line made".to_owned()
-        } else {
-            format!(
-                "since Airflow starts nothing again of native backfill {}, which is cancelled",
-                natives.join(", ")
-            )
+        let why = match natives.as_slice() {
+            [] => "since Airflow 2 starts no run again that a backfill of its command line made".to_owned(),
+            [one] => {
+                format!("since Airflow starts nothing again of native backfill {one}, which is cancelled")
+            }
+            many => format!(
+                "since Airflow starts nothing again of native backfills {}, which are cancelled",
+                join(many)
+            ),
         };
         about(&self.anew, |d, many| {
             let whose = if many { "their" } else { "its" };
@@ -364,6 +363,23 @@ impl Tally {
                 was(many)
             )
         })
+    }
+}
+
+/// Why there is no run in the place of one that was deleted.
+fn missing(anew: &Anew, runs: &[Run], why: &str) -> String {
+    let taken = runs
+        .iter()
+        .find(|r| r.logical_date.is_some() && r.logical_date == anew.date);
+    match taken {
+        Some(run) => format!(
+            "its run was deleted to be made anew, and somebody else's run {} ({}) has the date now",
+            shown(&run.id),
+            shown(run.state.as_str())
+        ),
+        None => {
+            format!("its run was deleted to be made anew, and there is no new one: {why}: trigger it by hand")
+        }
     }
 }
 

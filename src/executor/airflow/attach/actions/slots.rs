@@ -8,7 +8,10 @@ use super::{
     words::{count, shown},
 };
 use crate::executor::{
-    airflow::{error::CallError, wire::Pool},
+    airflow::{
+        error::CallError,
+        wire::{Api, Pool},
+    },
     attach::Next,
 };
 
@@ -24,6 +27,13 @@ pub async fn next(
         return Ok(ended(
             false,
             format!("a pool has no {slots} slots: -1 is without limit, 0 starts nothing"),
+        ));
+    }
+    // 2.11 sets it, and from then on answers every question about the pool with an error.
+    if slots == -1 && place.api == Api::V1 {
+        return Ok(ended(
+            false,
+            "Airflow 2 cannot show a pool without limit any more: give it many slots instead",
         ));
     }
     Ok(match eyes.pool(name).await? {

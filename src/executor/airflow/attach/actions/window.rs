@@ -14,7 +14,7 @@ use crate::{
         wire::Run,
     },
 };
-use chrono::{Days, TimeDelta};
+use chrono::{Days, NaiveTime, TimeDelta};
 use std::collections::BTreeMap;
 
 /// The runs of each day that was asked for, an empty list included.
@@ -41,13 +41,21 @@ impl Keyed {
         }
     }
 
-    /// The runs of this span, both ends inclusive.
-    pub const fn window(self, from: Time, to: Time) -> Window {
+    /// The runs of this span, both ends inclusive; of partitions, which are asked for by whole days of UTC, some more.
+    pub fn window(self, from: Time, to: Time) -> Window {
         match self {
             Self::Date => Window::Logical { from, to },
-            Self::Partition => Window::Partition { from, to },
+            Self::Partition => Window::Partition {
+                from: midnight(from),
+                to: midnight(to + (TimeDelta::days(1) - TimeDelta::seconds(1))),
+            },
         }
     }
+}
+
+/// The midnight of UTC at or before an instant.
+fn midnight(at: Time) -> Time {
+    at.date_naive().and_time(NaiveTime::MIN).and_utc()
 }
 
 /// These days with their instants, oldest first, each once. One that is none of the calendar is left out.
@@ -141,4 +149,65 @@ pub fn groups(days: &[(ChunkId, Interval)], span: i64) -> Vec<&[(ChunkId, Interv
         rest = others;
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(zone: &str, granularity: &str) -> Spec {
+        let text = format!(
+            "[executors.a]\nkind = \"airflow\"\nurl = \"http://127.0.0.1:8080\"\n[backfills.b]\ntarget = \"b\"\n\
+             start = 2021-03-10\nend = 2021-11-20\ngranularity = \"{granularity}\"\ntimezone = \"{zone}\"\n\
+             executor = \"a\"\ndag = \"d\"\nmax_limit = 1\nprofiles = [\"default\"]\n[profiles.default]\n"
+        );
+        let config =
+            crate::config::Config::parse(&text, std::path::Path::new("/etc/backfill/config.toml")).unwrap();
+        config.backfills.into_values().next().unwrap().spec
+    }
+
+    /// Also B06: a day of New York begins at 05:00Z, or 04:00Z, and one of each year lasts 23 hours.
+    #[test]
+    fn every_chunk_of_a_calendar_leads_to_its_interval_and_every_instant_of_that_back_to_it() {
+        for zone in ["UTC", "America/New_York", "Australia/Lord_Howe"] {
+            for granularity in ["day", "hour", "week", "month"] {
+                let spec = spec(zone, granularity);
+                let all = cut(spec.timezone, spec.start, spec.end, spec.granularity);
+                let some: Vec<_> = all.iter().step_by(1 + all.len() / 400).copied().collect();
+                let ids: Vec<ChunkId> = some.iter().rev().map(|(id, _)| *id).collect();
+                assert_eq!(intervals(&spec, &ids), some, "{zone} {granularity}");
+                for (id, interval) in &some {
+                    let middle = interval.start + (interval.end - interval.start) / 2;
+                    for at in [interval.start, middle, last_of(interval)] {
+                        assert_eq!(day_of(&spec, at), *id, "{zone} {granularity} {at}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_spans_no_more_than_a_page_of_days_and_no_day_is_lost() {
+        let spec = spec("America/New_York", "day");
+        let all = cut(spec.timezone, spec.start, spec.end, spec.granularity);
+        let sparse: Vec<_> = all.iter().step_by(7).copied().collect();
+        let groups = groups(&sparse, 100);
+        assert_eq!(groups.concat(), sparse);
+        assert!(groups.len() > 1);
+        for group in groups {
+            let (first, last) = (group.first().unwrap().1, group.last().unwrap().1);
+            assert!(last.start - first.start < TimeDelta::days(100));
+        }
+        assert!(super::groups(&[], 100).is_empty());
+    }
+
+    #[test]
+    fn partitions_are_asked_for_by_whole_days_of_utc() {
+        let at = |text: &str| text.parse::<Time>().unwrap();
+        let window = Keyed::Partition.window(at("2021-03-10T05:00:00Z"), at("2021-03-12T04:59:59Z"));
+        let (from, to) = (at("2021-03-10T00:00:00Z"), at("2021-03-13T00:00:00Z"));
+        assert_eq!(window, Window::Partition { from, to });
+        let midnights = Keyed::Partition.window(from, to);
+        assert_eq!(midnights, Window::Partition { from, to });
+    }
 }

@@ -9,6 +9,7 @@ use super::{
     call::Call,
     decide,
     model::{DAG, Fault, Model, at, native, run},
+    preview,
 };
 use crate::{
     config::Config,
@@ -144,6 +145,13 @@ impl Play {
             .unwrap()
     }
 
+    /// The days of a dry run, or why there is none.
+    pub fn dry_run(&self, action: &Action) -> Result<Vec<ChunkId>, String> {
+        self.runtime
+            .block_on(preview(&self.model, &self.target, action))
+            .unwrap()
+    }
+
     /// Journals a request as the supervisor does, and answers its call.
     pub fn journal(&mut self, sent: String, call: String) -> Call {
         let now = self.model.world().now;
@@ -202,11 +210,6 @@ impl Play {
     }
 }
 
-/// Some time later.
-pub fn later(play: &Play, seconds: i64) {
-    play.model.world().now += TimeDelta::seconds(seconds);
-}
-
 pub fn rerun(days: impl IntoIterator<Item = u32>) -> Action {
     Action::Rerun {
         chunks: days.into_iter().map(day).collect(),
@@ -215,6 +218,6 @@ pub fn rerun(days: impl IntoIterator<Item = u32>) -> Action {
 }
 
 #[test]
-fn the_model_is_of_the_dag_that_is_attached_to() {
+fn the_model_has_the_dag_that_is_attached_to() {
     assert_eq!(spec().dag.unwrap().id, DAG);
 }
