@@ -2,6 +2,7 @@
 
 use super::{
     Auth, Clock, Connection, ConnectionSettings, SystemClock,
+    attach::AirflowLevers,
     auth::Standing,
     error::CallError,
     health::Checkup,
@@ -15,7 +16,8 @@ use crate::{
         ids::{AttemptId, Name},
     },
     executor::{
-        Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates, inside::Inside,
+        Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates, attach::Levers,
+        inside::Inside,
     },
     host::BootInstant,
     net::{AdapterError, Cause, Surroundings},
@@ -214,6 +216,12 @@ impl Executor for AirflowExecutor {
     fn tidy(&self, settled: &HashSet<AttemptId>) {
         self.inner.store.tidy(settled);
         self.inner.forget(settled);
+    }
+
+    fn levers(&self) -> Option<Arc<dyn Levers>> {
+        Some(Arc::new(AirflowLevers {
+            inner: Arc::clone(&self.inner),
+        }))
     }
 
     async fn health(&self) -> Result<(), AdapterError> {

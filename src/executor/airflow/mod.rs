@@ -6,6 +6,7 @@
 //!
 //! On it stands [`AirflowExecutor`], which runs chunks as DAG runs.
 
+mod attach;
 mod auth;
 mod budget;
 mod calls;
@@ -26,6 +27,7 @@ mod verdict;
 mod watch;
 pub mod wire;
 
+pub use attach::AirflowLevers;
 pub use auth::{Auth, Standing};
 pub use budget::{Budget, Purpose};
 pub use calls::{ALL_DAGS, BackfillOrder, Listing, Mark, Rerun, RunQuery, TaskPlace, Trigger, Window};
