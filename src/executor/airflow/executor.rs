@@ -124,6 +124,13 @@ impl AirflowExecutor {
         })
     }
 
+    /// The levers on what somebody else started on this server.
+    pub fn levers(&self) -> super::AirflowLevers {
+        super::AirflowLevers {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
     /// The way to the server, with its counters.
     pub fn connection(&self) -> &Connection {
         &self.inner.server
