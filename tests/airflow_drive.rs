@@ -201,6 +201,7 @@ fn order_of(no: u32, drawn: u32, memory: u64) -> RunOrder {
         start: interval.start,
         end: interval.end,
         secrets: BTreeMap::new(),
+        taking: None,
         epoch: 1,
     }
 }

@@ -174,7 +174,7 @@ impl Context {
     /// # Errors
     /// The journal cannot be read.
     pub fn state(&self) -> Result<State, Exit> {
-        Ok(self.journal.load_state()?)
+        Ok(self.journal.load_seen()?)
     }
 
     /// Tries `attempt` with the state now, and again with a newer one as long as others append first. Only what is

@@ -192,6 +192,7 @@ fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
         paced: BTreeSet::new(),
         disk_low: false,
         supervised: true,
+        elsewhere: BTreeMap::new(),
     };
     let why = why::stop(state, backfill, &around)?;
     let help = prompt::sentence(&why.unblock);

@@ -266,7 +266,7 @@ impl Backfill {
             })
             .collect();
         let limit = LimitState {
-            value: if spec.signals.is_empty() {
+            value: if spec.signals.is_empty() || spec.attach.is_some() {
                 spec.max_limit
             } else {
                 0
@@ -280,7 +280,16 @@ impl Backfill {
                         spec.max_limit
                     )
                 },
-                |s| format!("waits for two valid samples of {s}"),
+                |s| {
+                    if spec.attach.is_some() {
+                        format!(
+                            "it ran before we took hold of it, so the limit is max_limit {} until a signal says otherwise",
+                            spec.max_limit
+                        )
+                    } else {
+                        format!("waits for two valid samples of {s}")
+                    }
+                },
             ),
             at,
             checkpoint: String::new(),
@@ -486,6 +495,9 @@ pub struct State {
     pub unreadable: Option<(u64, String, u16)>,
     /// The newest configuration problem, until a good one is loaded.
     pub config_error: Option<String>,
+    /// Raised whenever other observations are laid over attached backfills: the same head is then another state.
+    #[serde(skip)]
+    pub seen: u64,
 }
 
 impl State {

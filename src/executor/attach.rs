@@ -73,6 +73,11 @@ pub enum Next {
 /// if nothing came of it.
 #[async_trait]
 pub trait Levers: Send + Sync {
+    /// Time between two looks.
+    fn interval(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
     /// An observer of a target.
     fn observer(&self, target: Target) -> Box<dyn Observer>;
 

@@ -364,6 +364,7 @@ mod tests {
             executor: name,
             command: command.iter().map(|c| (*c).to_owned()).collect(),
             dag: None,
+            attach: None,
             cwd: "/".to_owned(),
             env_pass: Vec::new(),
             env: BTreeMap::new(),
@@ -395,6 +396,7 @@ mod tests {
             start: interval.start,
             end: interval.end,
             secrets: BTreeMap::new(),
+            taking: None,
             epoch: 1,
         }
     }

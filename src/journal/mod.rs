@@ -15,6 +15,7 @@ mod place;
 mod read;
 mod samples;
 mod schema;
+mod sightings;
 mod snapshot;
 
 pub use append::as_stored;
@@ -26,6 +27,7 @@ pub use lease::{Claimant, HolderView, Lease, Liveness};
 pub use place::free_bytes;
 pub use read::Scope;
 pub use samples::{LimitPoint, MinutePoint, Observation, Recorder, SamplePoint};
+pub use sightings::{Sighting, Sightings};
 pub use snapshot::{SNAPSHOT_EVERY, snapshot_due};
 
 use rusqlite::Connection;

@@ -179,6 +179,31 @@ impl Recorder {
         })
     }
 
+    /// Keeps several things of a kind that were seen at once, all or none. `anew`: what else was seen of the kind is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// The store failed; the older observations stand.
+    pub fn put_observations(
+        &mut self,
+        kind: &str,
+        seen: &[Observation],
+        anew: bool,
+    ) -> Result<(), StoreError> {
+        self.in_transaction(|conn| {
+            if anew {
+                conn.prepare_cached("DELETE FROM observation WHERE kind = ?1")?
+                    .execute([kind])?;
+            }
+            let mut put =
+                conn.prepare_cached("INSERT OR REPLACE INTO observation VALUES (?1, ?2, ?3, ?4)")?;
+            for one in seen {
+                put.execute(params![kind, one.key, one.as_of.timestamp_millis(), one.json])?;
+            }
+            Ok(seen.len())
+        })
+    }
+
     /// Forgets what was seen of something that is no longer configured.
     ///
     /// # Errors
@@ -328,9 +353,17 @@ impl Journal {
     /// # Errors
     /// The store failed.
     pub fn observations(&self, kind: &str) -> Result<Vec<Observation>, StoreError> {
+        self.observations_since(kind, DateTime::UNIX_EPOCH)
+    }
+
+    /// What was last seen of a kind at or after an instant, by key.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn observations_since(&self, kind: &str, from: Time) -> Result<Vec<Observation>, StoreError> {
         self.rows(
-            "SELECT key, at_ms, json FROM observation WHERE kind = ?1 ORDER BY key",
-            [kind],
+            "SELECT key, at_ms, json FROM observation WHERE kind = ?1 AND at_ms >= ?2 ORDER BY key",
+            params![kind, from.timestamp_millis()],
             |row| {
                 Ok(Observation {
                     key: row.get(0)?,

@@ -35,6 +35,17 @@ pub struct Surroundings {
     pub disk_low: bool,
     /// Somebody supervises.
     pub supervised: bool,
+    /// What runs and waits of attached backfills, which the journal does not know.
+    pub elsewhere: BTreeMap<BackfillId, Elsewhere>,
+}
+
+/// Days of an attached backfill, by the server's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Days that run.
+    pub running: u32,
+    /// Days that wait.
+    pub waiting: u32,
 }
 
 /// An attempt that is to be sent.

@@ -90,6 +90,7 @@ pub(super) mod tests {
             executor: "here".parse().unwrap(),
             command: vec!["true".to_owned()],
             dag: None,
+            attach: None,
             cwd: "/".to_owned(),
             env_pass: Vec::new(),
             env: Default::default(),

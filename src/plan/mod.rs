@@ -5,6 +5,7 @@ pub mod consent;
 pub mod decide;
 pub mod edge;
 pub mod eta;
+pub mod lever;
 pub mod overlap;
 pub mod preview;
 pub mod retry;

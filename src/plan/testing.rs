@@ -6,11 +6,12 @@ use super::{
 };
 use crate::domain::{
     Time,
+    attach::Attach,
     calendar::Granularity,
     event::{Actor, Event, LimitChange, Next, Outcome, Payload, Read, Rule},
     failure::{Failure, FailureClass},
     ids::{BackfillId, ChunkId, ExternalId},
-    spec::{Lane, LaneDays, OnFailure, Order, Profile, Spec},
+    spec::{Dag, Lane, LaneDays, OnFailure, Order, Profile, Spec},
     state::{Backfill, Chunk, State},
     tuning::Tuning,
 };
@@ -40,6 +41,7 @@ pub fn spec(name: &str, days: u64) -> Spec {
         executor: "here".parse().unwrap(),
         command: vec!["true".to_owned()],
         dag: None,
+        attach: None,
         cwd: "/".to_owned(),
         env_pass: Vec::new(),
         env: BTreeMap::new(),
@@ -112,6 +114,18 @@ impl Night {
 
     pub fn max_limit(self, limit: u32) -> Self {
         self.with(|s| s.max_limit = limit)
+    }
+
+    pub fn dag(self, dag: Dag) -> Self {
+        self.with(|s| s.dag = Some(dag))
+    }
+
+    pub fn attached(self, attach: Attach, dag: Dag) -> Self {
+        self.dag(dag).with(|s| s.attach = Some(attach))
+    }
+
+    pub fn later(&mut self, seconds: i64) {
+        self.now += chrono::Duration::seconds(seconds);
     }
 
     pub fn order(self, order: Order) -> Self {
@@ -304,6 +318,7 @@ impl Night {
             },
             disk_low: false,
             supervised: true,
+            elsewhere: BTreeMap::new(),
         }
     }
 

@@ -1,10 +1,14 @@
 //! The supervisor's decisions: inputs become events, events become effects. No I/O here; time and random numbers
 //! come in as parameters, so that a whole night can be played in a test.
 
-use super::limits::Limits;
+use super::{
+    attached::{Held, Performed},
+    limits::Limits,
+};
 use crate::{
     domain::{
         Time,
+        attach::PoolSeen,
         event::{Actor, Event, NewEvent, Next, Outcome, Payload},
         failure::{Failure, FailureClass},
         ids::{AttemptId, BackfillId, Name},
@@ -12,7 +16,11 @@ use crate::{
         state::{Attempt, Backfill, Chunk, ChunkState, Phase, State},
         tuning::Tuning,
     },
-    executor::{Probe, RunEnd, RunUpdate, SubmitAnswer},
+    executor::{
+        Probe, RunEnd, RunUpdate, SubmitAnswer,
+        attach::{Next as NextStep, Sight},
+    },
+    journal::Sighting,
     plan::{
         breaker,
         decide::{ExecutorFacts, Surroundings},
@@ -38,6 +46,14 @@ pub enum Input {
     Reading(Name, crate::signals::Reading),
     /// An executor's health was asked.
     Health(Name, Result<(), String>),
+    /// What was seen of an attached backfill.
+    Sight(BackfillId, Result<Sight, String>),
+    /// What was seen of the pool of a backfill of our own.
+    Pool(BackfillId, Result<PoolSeen, String>),
+    /// The next step of an action, by the seq of its request.
+    Step(BackfillId, u64, Result<NextStep, String>),
+    /// What a request of an action came to: the action, the request's number.
+    Performed(BackfillId, u64, u32, Performed),
     /// Somebody sent HUP, or the configuration's file changed.
     Reload,
     /// Somebody sent TERM or INT.
@@ -53,6 +69,10 @@ pub enum Effect {
     Probe(AttemptId),
     /// Ask for its end.
     Stop(AttemptId),
+    /// Find out the next step of an action, by the seq of its request.
+    NextStep(BackfillId, u64),
+    /// Send a request of an action: the action, the request's number.
+    Perform(BackfillId, u64, u32),
 }
 
 /// The decisions' memory between inputs. Everything in it can be lost: what matters is in the journal.
@@ -76,6 +96,9 @@ pub struct Core {
     pub(super) looked: HashMap<AttemptId, Time>,
     /// When attempts were last asked to stop.
     pub(super) stopped: HashMap<AttemptId, Time>,
+    /// Attached backfills and pools.
+    pub(super) held: BTreeMap<BackfillId, Held>,
+    pub(super) sightings: Vec<Sighting>,
     pub(super) facts: Vec<NewEvent>,
     pub(super) orders: Vec<Effect>,
 }
@@ -93,6 +116,8 @@ impl Core {
             sending: BTreeSet::new(),
             looked: HashMap::new(),
             stopped: HashMap::new(),
+            held: BTreeMap::new(),
+            sightings: Vec::new(),
             facts: Vec::new(),
             orders: Vec::new(),
         }
@@ -142,6 +167,7 @@ impl Core {
             paced: self.limits.paced(&self.tuning),
             disk_low: self.disk_low,
             supervised: true,
+            elsewhere: BTreeMap::new(),
         }
     }
 
@@ -167,13 +193,19 @@ impl Core {
     pub fn again(&mut self, state: &mut State, events: Vec<NewEvent>) {
         // What was ordered is not sent yet, and has to be allowed by the newer state.
         let sending = &mut self.sending;
+        let mut steps = Vec::new();
         self.orders.retain(|order| match order {
             Effect::Submit(attempt) => {
                 sending.remove(attempt);
                 false
             }
-            Effect::Probe(_) | Effect::Stop(_) => true,
+            Effect::Perform(id, ..) => {
+                steps.push(id.clone());
+                false
+            }
+            Effect::Probe(_) | Effect::Stop(_) | Effect::NextStep(..) => true,
         });
+        steps.iter().for_each(|id| self.take_back_step(id));
         for event in events.into_iter().filter(is_fact) {
             self.push(state, event);
         }
@@ -230,13 +262,19 @@ impl Core {
                 tracing::warn!(%attempt, why, "the request to stop did not arrive")
             }
             Input::Reading(signal, reading) => {
-                let around = self.surroundings(now);
+                let mut around = self.surroundings(now);
+                around.elsewhere = self.elsewhere(state);
                 for event in self.limits.reading(state, &signal, &reading, &around, now) {
                     self.push(state, event);
                 }
             }
             Input::Health(name, Ok(())) => drop(self.sick.remove(&name)),
             Input::Health(name, Err(why)) => drop(self.sick.insert(name, why)),
+            Input::Sight(id, sight) => self.sighted(state, &id, sight, now),
+            Input::Pool(id, Ok(pool)) => self.pool_seen(&id, pool, now),
+            Input::Pool(id, Err(why)) => tracing::warn!(backfill = %id, why, "its pool cannot be seen"),
+            Input::Step(id, ask, next) => self.step(state, &id, ask, next, now),
+            Input::Performed(id, ask, step, done) => self.performed(state, &id, (ask, step), done, now),
             Input::Reload | Input::Quit => {}
         }
     }
@@ -472,6 +510,11 @@ fn never_ran(state: &State, id: &AttemptId) -> Failure {
 fn is_fact(event: &NewEvent) -> bool {
     match event.payload {
         Payload::SubmissionIntended { .. } | Payload::PauseApplied { .. } => false,
+        // What follows from pauses and limits, and requests that have not left.
+        Payload::ActionRequested { .. }
+        | Payload::ActionSent { .. }
+        | Payload::PoolTaken { .. }
+        | Payload::PoolReturned { .. } => false,
         // A pause or a force that ended by itself. An operator's command is none of ours to append.
         Payload::Resumed {} | Payload::Forced { .. } => false,
         _ => true,

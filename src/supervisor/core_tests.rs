@@ -22,15 +22,15 @@ use chrono::Duration;
 use std::collections::BTreeMap;
 
 /// A holder at work. `night.state` is what is durable, `seen` what the holder has folded.
-struct Desk {
-    night: Night,
-    seen: State,
-    core: Core,
+pub(super) struct Desk {
+    pub(super) night: Night,
+    pub(super) seen: State,
+    pub(super) core: Core,
     gate: Gate,
 }
 
 impl Desk {
-    fn new(night: Night) -> Self {
+    pub(super) fn new(night: Night) -> Self {
         let limits = Limits::restore(&BTreeMap::new(), &night.state, |_| None);
         let slots = BTreeMap::from([("here".parse().unwrap(), 4)]);
         let gate = Gate::default();
@@ -43,12 +43,12 @@ impl Desk {
         }
     }
 
-    fn take(&mut self, input: Input) {
+    pub(super) fn take(&mut self, input: Input) {
         let now = self.night.now;
         self.core.take(&mut self.seen, input, 0.5, now);
     }
 
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         let now = self.night.now;
         self.core.tick(&mut self.seen, &self.gate, now);
     }
@@ -59,7 +59,7 @@ impl Desk {
     }
 
     /// The batch becomes durable; gives the effects that leave.
-    fn append(&mut self) -> Vec<Effect> {
+    pub(super) fn append(&mut self) -> Vec<Effect> {
         drop(self.core.batch());
         self.night.state = self.seen.clone();
         let effects = self.core.effects();
@@ -72,7 +72,7 @@ impl Desk {
     }
 
     /// A human's command became durable first: the batch meets a conflict and is made anew.
-    fn meet(&mut self, command: Payload) {
+    pub(super) fn meet(&mut self, command: Payload) {
         let batch = self.core.batch();
         self.night.human(command);
         self.put_back(batch);
@@ -93,14 +93,13 @@ impl Desk {
 }
 
 fn submits(effects: &[Effect]) -> Vec<&AttemptId> {
-    let submit = |e: &'_ Effect| matches!(e, Effect::Submit(_));
-    effects
-        .iter()
-        .filter(|e| submit(e))
-        .map(|e| match e {
-            Effect::Submit(id) | Effect::Probe(id) | Effect::Stop(id) => id,
-        })
-        .collect()
+    let mut found = Vec::new();
+    for effect in effects {
+        if let Effect::Submit(id) = effect {
+            found.push(id);
+        }
+    }
+    found
 }
 
 /// One intent that a crash kept from leaving, and nothing else to do.

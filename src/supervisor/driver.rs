@@ -60,6 +60,8 @@ impl Driver {
                     self.stop(executor, id);
                 }
             }
+            Effect::NextStep(id, ask) => self.next_step(id, ask, state),
+            Effect::Perform(id, ask, step) => self.perform_step(id, (ask, step), state),
         }
     }
 

@@ -40,6 +40,7 @@ pub fn surroundings(
         paced: BTreeSet::new(),
         disk_low: room.is_some_and(Room::is_low),
         supervised: holder.is_some_and(|h| is_alive(h) || waits_for_room(h)),
+        elsewhere: BTreeMap::new(),
     }
 }
 

@@ -274,7 +274,14 @@ impl Limits {
                 let (spec, now) = (&backfill.spec, now_at(now));
                 self.covered.insert(backfill.id.clone(), spec.signals.clone());
                 let saved = Throttle::restore(&backfill.limit.checkpoint, levels.clone(), &self.boot, now);
-                let new = |_| Throttle::new(levels, spec.max_limit, &self.boot, now);
+                let new = |_| {
+                    let begin = if spec.attach.is_some() {
+                        Throttle::of_running
+                    } else {
+                        Throttle::new
+                    };
+                    begin(levels, spec.max_limit, &self.boot, now)
+                };
                 place.insert(saved.unwrap_or_else(new))
             }
         }
@@ -282,9 +289,13 @@ impl Limits {
 
     fn load(&mut self, state: &State, backfill: &Backfill, around: &Surroundings) -> Load {
         let stop = decide::stop_of(state, backfill, around);
+        let elsewhere = around.elsewhere.get(&backfill.id);
         Load {
-            running: backfill.running_weight(),
-            next_weight: decide::next_weight(backfill, around),
+            running: elsewhere.map_or_else(|| backfill.running_weight(), |e| e.running),
+            next_weight: match elsewhere {
+                Some(e) => (e.waiting > 0).then_some(1),
+                None => decide::next_weight(backfill, around),
+            },
             median_chunk: self.median(backfill),
             held_above: stop.is_some_and(decide::Stop::is_above_controller),
             max_limit: backfill.spec.max_limit,

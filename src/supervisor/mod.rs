@@ -1,6 +1,7 @@
 //! Floor 4: the supervisor, the only hand. It holds the journal's lease, journals an intent before it acts, and acts
 //! idempotently: a crash at any instruction loses nothing and doubles nothing.
 
+pub mod attached;
 pub mod core;
 pub mod driver;
 pub mod gate;
@@ -12,8 +13,12 @@ pub mod poll;
 pub mod record;
 pub mod reload;
 pub mod run;
+mod steps;
 mod tick;
+pub mod watchers;
 pub mod wiring;
 
+#[cfg(test)]
+mod attached_tests;
 #[cfg(test)]
 mod core_tests;

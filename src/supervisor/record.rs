@@ -8,7 +8,7 @@ use crate::{
         ids::{BackfillId, Name},
         state::State,
     },
-    journal::{LimitPoint, Observation, Recorder, SamplePoint},
+    journal::{LimitPoint, Observation, Recorder, SamplePoint, Sighting},
     plan::decide,
 };
 use std::{
@@ -25,6 +25,8 @@ pub enum Note {
     Seen(&'static str, Observation),
     /// A backfill's limit and running weight.
     Limit(BackfillId, LimitPoint),
+    /// What a look at an attached backfill changed.
+    Sighting(Box<Sighting>),
     /// A throttle's state.
     Checkpoint(BackfillId, Time, String),
 }
@@ -171,6 +173,7 @@ fn write(mut recorder: Recorder, notes: &Receiver<Note>) {
         let written = match &note {
             Note::Sample(signal, point) => recorder.put_sample(signal, point),
             Note::Seen(kind, seen) => recorder.put_observation(kind, seen),
+            Note::Sighting(sighting) => recorder.put_sighting(sighting),
             Note::Limit(id, point) => recorder.put_limit(id, *point),
             Note::Checkpoint(id, at, json) => recorder.put_checkpoint(id, *at, json),
         };

@@ -8,6 +8,7 @@ use super::{
     kill_point, news,
     record::{Note, Record},
     reload::Reload,
+    watchers::Watchers,
 };
 use crate::{
     domain::{
@@ -94,6 +95,8 @@ pub struct Loop {
     pub record: Record,
     /// The configuration's file.
     pub reload: Reload,
+    /// Tasks that look at attached backfills and pools.
+    pub watchers: Watchers,
     /// When to end.
     pub until: Until,
     /// Told of every event, after it is durable.
@@ -153,6 +156,9 @@ impl Loop {
                 self.core.take(&mut self.state, input, rng.random(), pass.wall);
             }
             self.note_judged(pass.wall);
+            self.note_sightings();
+            self.watchers
+                .follow(&self.state, &self.driver.executors, &self.driver.inbox, runtime);
             self.conclude(pass);
             if let Some(ended) = self.append(pass)? {
                 return Ok(ended);
@@ -344,6 +350,12 @@ impl Loop {
         }
     }
 
+    fn note_sightings(&mut self) {
+        for sighting in self.core.take_sightings() {
+            self.record.send(Note::Sighting(Box::new(sighting)));
+        }
+    }
+
     fn note(&mut self, input: &Input, wall: Time) {
         if let Input::Health(name, health) = input {
             self.record.send(Note::health(name, health, wall));
@@ -464,11 +476,11 @@ impl Loop {
         }
         match &self.until {
             Until::Ends(id) => {
-                let over = self.state.backfills.get(id).is_none_or(|b| b.state().is_final());
+                let over = self.state.backfills.get(id).is_none_or(is_over);
                 over.then_some(Ended::BackfillEnded)
             }
             Until::AllEnded => {
-                let over = self.state.backfills.values().all(|b| b.state().is_final());
+                let over = self.state.backfills.values().all(is_over);
                 over.then_some(Ended::BackfillEnded)
             }
             Until::Told => None,
@@ -514,6 +526,11 @@ impl Pass {
             told,
         }
     }
+}
+
+/// Whether nothing of a backfill is left to do: a pool that we set is given back first.
+fn is_over(backfill: &Backfill) -> bool {
+    backfill.state().is_final() && backfill.pool.is_none()
 }
 
 /// Whether the store may work again by itself.

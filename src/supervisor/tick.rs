@@ -34,7 +34,9 @@ impl Core {
     /// What time and foreign commands make due: expiries, stops, withdrawals, confirmations. State-driven, so that
     /// a crash in between only delays it.
     pub fn tick(&mut self, state: &mut State, gate: &Gate, now: Time) {
-        for event in self.limits.tick(state, &self.surroundings(now), now) {
+        let mut around = self.surroundings(now);
+        around.elsewhere = self.elsewhere(state);
+        for event in self.limits.tick(state, &around, now) {
             self.push(state, event);
         }
         let ids: Vec<BackfillId> = state.backfills.keys().cloned().collect();
@@ -44,6 +46,7 @@ impl Core {
             self.resend(state, &id, now);
             self.stop_runs(state, &id, now);
             self.confirm(state, &id, now);
+            self.pull(state, &id, now);
         }
         self.look_again(state, now);
     }
@@ -152,6 +155,9 @@ impl Core {
         };
         let paused = backfill.pause.as_ref().is_some_and(|p| p.applied.is_none());
         let cancelled = backfill.cancel.is_some() && backfill.cancel_applied.is_none();
+        if backfill.spec.attach.is_some() && !self.pause_holds_there(backfill) {
+            return;
+        }
         if (paused || cancelled) && !self.probing.keys().any(|a| a.backfill == *id) {
             let in_flight = backfill.open_attempts();
             self.say(

@@ -9,6 +9,7 @@ use super::{
     record::Record,
     reload::Reload,
     run::{Desk, Loop, Until, Watch},
+    watchers::Watchers,
 };
 use crate::{
     config::{Config, ExecutorConfig, Places},
@@ -195,6 +196,7 @@ pub fn supervisor(
         inbox,
         record,
         reload,
+        watchers: Watchers::default(),
         until,
         watch,
         desk: Desk::default(),

@@ -165,9 +165,11 @@ impl News {
                 *part = None;
             }
         }
-        // A state is the fold up to its head, so the same head is the same state.
-        let same_state =
-            |s: &Arc<State>| s.head == feed.state.head && s.backfills.len() == feed.state.backfills.len();
+        // A state is the fold up to its head, with what was seen of attached backfills laid over.
+        let same_state = |s: &Arc<State>| {
+            (s.head, s.seen, s.backfills.len())
+                == (feed.state.head, feed.state.seen, feed.state.backfills.len())
+        };
         if self.state.as_ref().is_some_and(same_state) {
             self.state = None;
         }

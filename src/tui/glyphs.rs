@@ -155,12 +155,12 @@ mod tests {
 
     /// Case B11, case S22: without colour every state is still another sign.
     #[test]
-    fn all_twelve_states_have_their_own_sign_in_every_set() {
+    fn all_states_have_their_own_sign_in_every_set() {
         for glyphs in all() {
             let narrow: BTreeSet<char> = ChunkState::ALL.map(|s| glyphs.narrow(s)).into();
-            assert_eq!(narrow.len(), 12, "{:?}", glyphs.set);
+            assert_eq!(narrow.len(), ChunkState::COUNT, "{:?}", glyphs.set);
             let cells: BTreeSet<[char; 2]> = ChunkState::ALL.map(|s| glyphs.cell(s)).into();
-            assert_eq!(cells.len(), 12, "{:?}", glyphs.set);
+            assert_eq!(cells.len(), ChunkState::COUNT, "{:?}", glyphs.set);
         }
     }
 

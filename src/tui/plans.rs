@@ -61,6 +61,7 @@ pub(super) fn surroundings(
         paced: BTreeSet::new(),
         disk_low: false,
         supervised: *lease != LeaseView::Nobody,
+        elsewhere: BTreeMap::new(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
         text,
     },
     executor::local,
-    journal::{AppendError, Follower, Journal, Options, Scope},
+    journal::{AppendError, Follower, Journal, Options, Scope, Sightings},
     plan::decide::Surroundings,
     supervisor::glance,
 };
@@ -57,6 +57,8 @@ struct Opened {
     told: bool,
     samples: BTreeMap<Name, VecDeque<Poll>>,
     limits: Option<(BackfillId, Limits)>,
+    sightings: Sightings,
+    laid_over: Option<Arc<State>>,
     estimate: Option<(Asked, Estimate)>,
 }
 
@@ -98,6 +100,8 @@ impl JournalSource {
             told: false,
             samples: BTreeMap::new(),
             limits: None,
+            sightings: Sightings::default(),
+            laid_over: None,
             estimate: None,
         })
     }
@@ -129,7 +133,7 @@ impl Opened {
         let now = Utc::now();
         let events = self.new_events()?;
         self.follow_config(&events);
-        let state = self.follower.state().clone();
+        let state = self.state()?;
         let holder = glance::holder(self.follower.journal());
         let lease = match holder.filter(glance::is_alive) {
             Some(h) => LeaseView::Held {
@@ -161,6 +165,28 @@ impl Opened {
             state: Some(state),
             ..News::default()
         })
+    }
+
+    /// The fold with what was seen of attached backfills laid over.
+    fn state(&mut self) -> Result<Arc<State>, String> {
+        let folded = self.follower.state().clone();
+        if !Sightings::concern(&folded) {
+            return Ok(folded);
+        }
+        let newer = self
+            .sightings
+            .refresh(self.follower.journal())
+            .map_err(|e| e.to_string())?;
+        match &self.laid_over {
+            Some(state) if !newer && state.head == folded.head => Ok(state.clone()),
+            _ => {
+                let mut state = (*folded).clone();
+                self.sightings.lay_over(&mut state);
+                let state = Arc::new(state);
+                self.laid_over = Some(state.clone());
+                Ok(state)
+            }
+        }
     }
 
     /// The supervisor took a changed file into force, so the screen's thresholds and executors are those of the file.
@@ -403,7 +429,7 @@ impl JournalWriter {
 
 impl Journalist for JournalWriter {
     fn fresh(&mut self) -> Result<Arc<State>, String> {
-        Ok(Arc::new(self.journal()?.load_state().map_err(|e| e.to_string())?))
+        Ok(Arc::new(self.journal()?.load_seen().map_err(|e| e.to_string())?))
     }
 
     fn append(&mut self, order: &Order) -> Appended {

@@ -141,8 +141,8 @@ pub struct Theme {
     /// `dark`, `light`, `high-contrast`, `colour-blind`.
     pub name: String,
     pub(super) tokens: [Colour; 20],
-    pub(super) fills: [Option<Colour>; 12],
-    pub(super) inks: [Colour; 12],
+    pub(super) fills: [Option<Colour>; ChunkState::COUNT],
+    pub(super) inks: [Colour; ChunkState::COUNT],
 }
 
 impl Theme {
@@ -163,7 +163,7 @@ impl Theme {
             tokens[token as usize] = colour(theme, key)?;
         }
         let states = table(theme, "states")?;
-        let (mut fills, mut inks) = ([None; 12], [black; 12]);
+        let (mut fills, mut inks) = ([None; ChunkState::COUNT], [black; ChunkState::COUNT]);
         for state in ChunkState::ALL {
             let entry = table(states, state.word())?;
             inks[state as usize] = colour(entry, "ink")?;
@@ -226,8 +226,8 @@ pub struct Look {
     inks: [Style; 20],
     halves: [Style; 20],
     grounds: [Style; 20],
-    state_inks: [Style; 12],
-    tiles: [Option<Style>; 12],
+    state_inks: [Style; ChunkState::COUNT],
+    tiles: [Option<Style>; ChunkState::COUNT],
 }
 
 impl Look {
@@ -247,8 +247,8 @@ impl Look {
             inks: plain,
             halves: plain,
             grounds: plain,
-            state_inks: [Style::new(); 12],
-            tiles: [None; 12],
+            state_inks: [Style::new(); ChunkState::COUNT],
+            tiles: [None; ChunkState::COUNT],
         };
         match level {
             Level::None => look.resolve_attributes(),

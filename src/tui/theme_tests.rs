@@ -245,7 +245,12 @@ fn wanted(theme: &Theme, a: S, b: S) -> f64 {
     let alarm = |s: S| matches!(s, S::Failed | S::Quarantined | S::Uncertain);
     let tile = |s: S| theme.fills[s as usize].is_some();
     let moving = |s: S| matches!(s, S::Running | S::Verifying | S::Queued | S::Submitting);
-    let still = |s: S| matches!(s, S::Pending | S::Held | S::Skipped | S::Cancelled);
+    let still = |s: S| {
+        matches!(
+            s,
+            S::Pending | S::Held | S::Skipped | S::Cancelled | S::Unread | S::Absent
+        )
+    };
     match (a, b) {
         _ if alarm(a) || alarm(b) => {
             if tile(a) && tile(b) {

@@ -4,6 +4,7 @@
 use backfill::{
     domain::{
         Time,
+        attach::{Action, Attach, RunChange, Taking},
         calendar::{Granularity, cut},
         event::{Actor, Force, LimitChange, NewEvent, Next, Outcome, Payload, Rule, Verdict},
         failure::{Failure, FailureClass},
@@ -78,6 +79,7 @@ pub fn spec(of: &str, granularity: Granularity, zone: &str, first: NaiveDate, da
         executor: name("here"),
         command: vec!["./job.sh".to_owned(), "{{ ds }}".to_owned()],
         dag: None,
+        attach: None,
         cwd: "/srv/orders".to_owned(),
         env_pass: vec!["LANG".to_owned()],
         env: [("A".to_owned(), "b".to_owned())].into(),
@@ -195,6 +197,9 @@ pub struct Script {
     backfills: Vec<(BackfillId, Vec<ChunkId>, bool)>,
     /// Number of the last attempt at a chunk, and whether it may still be open.
     attempts: HashMap<(usize, usize), (u32, bool)>,
+    /// Seq of the last action that was asked for of each backfill.
+    asked: [u64; 3],
+    count: u64,
     clock: i64,
 }
 
@@ -212,35 +217,47 @@ impl Script {
             date(2023, 10, 29),
             Granularity::Hour,
         );
-        let ids = |chunks: Vec<(ChunkId, _)>| chunks.into_iter().map(|(id, _)| id).collect();
+        let ids = |chunks: &[(ChunkId, _)]| chunks.iter().map(|(id, _)| *id).collect();
+        let (day, hours) = (&day[..], &hours[..]);
         Self {
             backfills: vec![
                 (orders(), ids(day), false),
                 (backfill_id("clicks-zzzzzz"), ids(hours), false),
+                (backfill_id("theirs-yyyyyy"), ids(day), false),
             ],
             attempts: HashMap::new(),
+            asked: [0; 3],
+            count: 0,
             clock: 0,
         }
     }
 
     fn spec(&self, which: usize) -> Spec {
-        if which == 0 {
-            spec("orders", Granularity::Day, "UTC", date(2023, 1, 1), 4)
-        } else {
-            spec(
+        match which {
+            0 => spec("orders", Granularity::Day, "UTC", date(2023, 1, 1), 4),
+            1 => spec(
                 "clicks",
                 Granularity::Hour,
                 "Europe/Berlin",
                 date(2023, 10, 29),
                 1,
-            )
+            ),
+            _ => Spec {
+                attach: Some(Attach { native: Some(12) }),
+                ..spec("theirs", Granularity::Day, "UTC", date(2023, 1, 1), 4)
+            },
         }
     }
 
     /// The next event out of drawn numbers.
     pub fn next(&mut self, kind: u8, chunk: u8, variant: u8) -> NewEvent {
         self.clock += i64::from(variant % 7);
-        let which = usize::from(variant & 1);
+        self.count += 1;
+        let which = if variant % 8 == 6 {
+            2
+        } else {
+            usize::from(variant & 1)
+        };
         let (id, chunks, begun) = &mut self.backfills[which];
         let (id, chunk_index) = (id.clone(), usize::from(chunk) % chunks.len().min(4));
         let chunk = chunks[chunk_index];
@@ -267,11 +284,95 @@ impl Script {
             return self.event(Some(&id), false, payload);
         }
         let attempt = attempt(&id, chunk, (*last).max(1));
-        let kind = (kind / 4 * 3 + kind % 4 - 1) % 42;
+        let kind = (kind / 4 * 3 + kind % 4 - 1) % 55;
         if matches!(kind, 21 | 28..=33) {
             *open = false;
         }
+        if kind >= 42 {
+            return self.levers(kind, which, id, attempt, variant);
+        }
         self.spoken(kind, id, attempt, variant)
+    }
+
+    /// What is done with an engine's own levers, with pools, and with dates that are taken.
+    fn levers(
+        &mut self,
+        kind: u8,
+        which: usize,
+        id: BackfillId,
+        attempt: AttemptId,
+        variant: u8,
+    ) -> NewEvent {
+        let words = format!("because {variant}");
+        let (pool, chunk) = ("backfill_pool".to_owned(), attempt.chunk);
+        let run = ExternalId("scheduled__x".to_owned());
+        let (ask, step, ok) = (self.asked[which], u32::from(variant / 16 % 2), variant & 4 == 0);
+        let payload = match kind {
+            42 => Payload::TakeRequested {
+                chunk,
+                run,
+                how: if ok { Taking::Adopt } else { Taking::Clear },
+                digest: "a1b2c3".to_owned(),
+            },
+            43 | 44 => {
+                self.asked[which] = self.count;
+                let whole_dag = variant & 32 != 0;
+                let slots = Action::Slots {
+                    pool,
+                    slots: i64::from(variant % 5) - 1,
+                };
+                let actions = [
+                    Action::Pause { whole_dag },
+                    Action::Resume { whole_dag },
+                    slots,
+                    Action::Rerun {
+                        chunks: vec![chunk],
+                        failed_only: whole_dag,
+                    },
+                ];
+                Payload::ActionRequested {
+                    action: actions[usize::from(variant / 8 % 4)].clone(),
+                    digest: String::new(),
+                }
+            }
+            45 if variant > 240 => Payload::Detached {},
+            45 | 46 => Payload::DateTaken {
+                attempt,
+                run,
+                what: words,
+            },
+            47 | 48 => Payload::ActionSent {
+                ask,
+                step,
+                sent: words,
+                call: "{}".to_owned(),
+            },
+            49 | 50 => Payload::ActionAnswered {
+                ask,
+                step,
+                ok,
+                said: words,
+            },
+            51 => Payload::ActionEnded { ask, ok, said: words },
+            52 => Payload::RunsChanged {
+                changes: vec![RunChange {
+                    chunk,
+                    run,
+                    from: None,
+                    to: Some("queued".to_owned()),
+                }],
+            },
+            53 => Payload::PoolTaken {
+                pool,
+                former: i64::from(variant % 4) - 1,
+            },
+            _ => Payload::PoolReturned {
+                pool,
+                slots: 3,
+                why: words,
+            },
+        };
+        self.event(Some(&id), matches!(kind, 42..=45), payload)
     }
 
     fn spoken(&mut self, kind: u8, id: BackfillId, attempt: AttemptId, variant: u8) -> NewEvent {

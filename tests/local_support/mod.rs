@@ -239,6 +239,7 @@ pub fn order(cwd: &Path, command: &[&str]) -> RunOrder {
             executor: "here".parse().unwrap(),
             command: command.iter().map(|a| (*a).to_owned()).collect(),
             dag: None,
+            attach: None,
             cwd: cwd.to_str().unwrap().to_owned(),
             env_pass: Vec::new(),
             env: BTreeMap::new(),
@@ -256,6 +257,7 @@ pub fn order(cwd: &Path, command: &[&str]) -> RunOrder {
         end: interval.end,
         profile,
         secrets: BTreeMap::new(),
+        taking: None,
         epoch: 1,
     }
 }

@@ -85,6 +85,7 @@ pub fn spec() -> Spec {
         executor: name("airflow-eu"),
         command: vec!["./rebuild".to_owned(), "{{ ds }}".to_owned()],
         dag: None,
+        attach: None,
         cwd: "/srv".to_owned(),
         env_pass: Vec::new(),
         env: BTreeMap::new(),

@@ -98,6 +98,20 @@ impl Throttle {
         throttle
     }
 
+    /// The controller of work that ran before we looked at it: nothing is taken away before a signal says so, so the
+    /// limit is `max_limit` from the start, and samples are not waited for.
+    pub fn of_running(levels: BTreeMap<Name, SignalLevels>, max_limit: u32, boot: &str, now: Now) -> Self {
+        let mut throttle = Self::new(levels, max_limit, boot, now);
+        for control in throttle.state.signals.values_mut() {
+            control.limit = max_limit;
+            control.phase = Phase::Open;
+            control.reason = Reason::new(Rule::Start, ran_before(max_limit));
+        }
+        throttle.state.announced.limit = max_limit;
+        throttle.state.announced.why = ran_before(max_limit);
+        throttle
+    }
+
     /// The controller as a checkpoint has it, with the thresholds of now. After a reboot (another `boot`, or a boot clock
     /// that is behind the checkpoint) it starts over as the module says. Signals that are not in `levels` are dropped.
     ///
@@ -462,6 +476,13 @@ impl Throttle {
     pub(super) fn announced(&self) -> &Announced {
         &self.state.announced
     }
+}
+
+/// The same as `domain::state::Backfill::new` says of somebody else's backfill.
+fn ran_before(max_limit: u32) -> String {
+    format!(
+        "it ran before we took hold of it, so the limit is max_limit {max_limit} until a signal says otherwise"
+    )
 }
 
 fn waits_for(name: &Name) -> String {

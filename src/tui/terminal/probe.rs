@@ -265,6 +265,7 @@ fn estimated(state: &State, watch: &Watch) -> Option<Estimate> {
         paced: BTreeSet::new(),
         disk_low: false,
         supervised: true,
+        elsewhere: BTreeMap::new(),
     };
     Some(estimate::make(state, backfill, &around, 1.0, watch.what_if))
 }

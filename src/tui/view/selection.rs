@@ -19,7 +19,7 @@ pub(super) struct Selected {
     pub total: u64,
     pub first: Option<NaiveDate>,
     pub last: Option<NaiveDate>,
-    pub counts: [u64; 12],
+    pub counts: [u64; ChunkState::COUNT],
     /// Marks whose chunk is not there any more (case S15).
     pub vanished: usize,
 }
@@ -40,7 +40,7 @@ impl Selected {
             total: 0,
             first: None,
             last: None,
-            counts: [0; 12],
+            counts: [0; ChunkState::COUNT],
             vanished: 0,
         };
         let mut ends = None;

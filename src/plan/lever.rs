@@ -1,0 +1,180 @@
+//! Which of an engine's own levers has to be moved: the native pause and the pool's slots follow the human pause and
+//! the limit, as starts of our own do.
+//!
+//! Both are wishes that are compared with what is seen, so that a crash, a lost answer or a restart only delays them.
+//! Three rules keep us from fighting with people: only a pause that is ours is lifted by us; a pause of ours that
+//! somebody lifted on the server is not set again; a pool that somebody else set is theirs again.
+
+use super::decide;
+use crate::domain::{
+    Time,
+    attach::{Action, Facts, PoolSeen},
+    event::Rule,
+    state::Backfill,
+};
+use std::time::Duration;
+
+/// After an action that did not do what it promised, the same is not asked for again for so long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What has to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lever {
+    /// An action is to be asked for, and this is why.
+    Ask(Action, String),
+    /// The pool becomes ours to set: what it has now is to be remembered first.
+    TakePool {
+        /// The pool.
+        pool: String,
+        /// Its slots now.
+        former: i64,
+    },
+    /// The pool is not ours any more.
+    LetPoolGo {
+        /// The pool.
+        pool: String,
+        /// Its slots now.
+        slots: i64,
+        /// In words.
+        why: String,
+    },
+}
+
+/// What has to be done to the engine's own backfill, if anything. `facts` is what was last seen of it.
+pub fn native(backfill: &Backfill, facts: &Facts, now: Time) -> Option<Lever> {
+    let native = facts.native.as_ref().filter(|n| n.completed.is_none())?;
+    if backfill.detached.is_some() {
+        return None;
+    }
+    let pause = Action::Pause { whole_dag: false };
+    let resume = Action::Resume { whole_dag: false };
+    match (holds(backfill, now), native.paused) {
+        (Some(why), false) if backfill.native_pause.is_none() && may_ask(backfill, &pause, now) => {
+            Some(Lever::Ask(pause, why))
+        }
+        (None, true) if backfill.native_pause.is_some() && may_ask(backfill, &resume, now) => {
+            let why = format!("the limit is {}", decide::allowed(backfill, now).limit);
+            Some(Lever::Ask(resume, why))
+        }
+        _ => None,
+    }
+}
+
+/// Why nothing of the backfill may start now, by a human or by a signal; `None` while something may. What waits for
+/// the first samples is not held: it ran before we looked.
+pub fn holds(backfill: &Backfill, now: Time) -> Option<String> {
+    if let Some(pause) = &backfill.pause {
+        let reason = pause
+            .mark
+            .reason
+            .as_ref()
+            .map_or_else(String::new, |r| format!(": {r}"));
+        return Some(format!("paused by {}{reason}", pause.mark.by.name));
+    }
+    let stopped = decide::allowed(backfill, now).limit == 0 && backfill.limit.rule != Rule::Start;
+    stopped.then(|| backfill.limit.why.clone())
+}
+
+/// Whether an action may be asked for: it is not under way, and did not just fail.
+fn may_ask(backfill: &Backfill, action: &Action, now: Time) -> bool {
+    let last = backfill.asked.iter().rev().find(|a| a.action == *action);
+    last.and_then(|a| Some((a, a.ended.as_ref()?)))
+        .map_or(last.is_none(), |(_, end)| {
+            end.ok || now < end.at || (now - end.at).to_std().is_ok_and(|d| d >= PATIENCE)
+        })
+}
+
+/// What has to be done to the pool that throttles a backfill, if anything. The pool is never given more slots than it
+/// had before us: others may have a share in it. `as_of`: when it was seen.
+pub fn pool(backfill: &Backfill, seen: &PoolSeen, as_of: Time, now: Time) -> Option<Lever> {
+    let hold = backfill.pool.as_ref().filter(|h| h.pool == seen.name);
+    let mut settings = backfill
+        .asked
+        .iter()
+        .filter(|a| matches!(a.action, Action::Slots { .. }));
+    // What was seen before the last of ours was over says nothing of what somebody else did since.
+    if settings.any(|a| a.ended.as_ref().is_none_or(|e| e.at >= as_of)) {
+        return None;
+    }
+    let over = backfill.state().is_final() || backfill.cancel.is_some();
+    let Some(hold) = hold else {
+        let wanted = wanted(backfill, seen.slots, now);
+        let begins = !over && wanted != seen.slots && may_set(backfill, &seen.name, wanted, now);
+        return begins.then(|| Lever::TakePool {
+            pool: seen.name.clone(),
+            former: seen.slots,
+        });
+    };
+    let go = |why: &str| {
+        Some(Lever::LetPoolGo {
+            pool: seen.name.clone(),
+            slots: seen.slots,
+            why: why.to_owned(),
+        })
+    };
+    let wanted = if over {
+        hold.former
+    } else {
+        wanted(backfill, hold.former, now)
+    };
+    match hold.written {
+        // Nothing of ours stands there yet.
+        None if over || seen.slots == wanted => go("we never changed it"),
+        Some(written) if seen.slots != written && seen.slots != hold.former => {
+            go("somebody else set it meanwhile, and it is left as they want it")
+        }
+        Some(_) if over && seen.slots == hold.former => go("given back"),
+        // As it was before us, and nothing is wanted of it now.
+        Some(written) if seen.slots == hold.former && written == hold.former && wanted == hold.former => {
+            go("the limit is not under its slots any more")
+        }
+        _ if seen.slots != wanted && may_set(backfill, &seen.name, wanted, now) => {
+            let action = Action::Slots {
+                pool: seen.name.clone(),
+                slots: wanted,
+            };
+            let why = if over {
+                "the pool gets back what it had".to_owned()
+            } else {
+                backfill.limit.why.clone()
+            };
+            Some(Lever::Ask(action, why))
+        }
+        _ => None,
+    }
+}
+
+fn may_set(backfill: &Backfill, pool: &str, slots: i64, now: Time) -> bool {
+    let action = Action::Slots {
+        pool: pool.to_owned(),
+        slots,
+    };
+    may_ask(backfill, &action, now)
+}
+
+/// The slots that the limit asks for, out of those that the pool had before us (-1: without limit). While a backfill
+/// of the engine's own is paused, its running days still need theirs to finish.
+fn wanted(backfill: &Backfill, former: i64, now: Time) -> i64 {
+    let limit = decide::allowed(backfill, now).limit;
+    let theirs = backfill.spec.attach.is_some();
+    // Of what ran before us nothing is taken before a signal or a human says so.
+    if theirs && (backfill.limit.rule == Rule::Start || limit >= backfill.spec.max_limit) {
+        return former;
+    }
+    let limit = i64::from(limit);
+    let limit = if pauses_by_itself(backfill) {
+        limit.max(1)
+    } else {
+        limit
+    };
+    if former < 0 { limit } else { limit.min(former) }
+}
+
+/// Whether starts end without the pool: our own do, and those of a native backfill that can be paused.
+fn pauses_by_itself(backfill: &Backfill) -> bool {
+    backfill.spec.attach.as_ref().is_none_or(|a| a.native.is_some())
+}
+
+#[cfg(test)]
+#[path = "lever_tests.rs"]
+mod tests;

@@ -1,0 +1,321 @@
+use super::*;
+use crate::{
+    domain::{
+        attach::{Attach, NativeSeen},
+        event::{Actor, LimitChange, Payload},
+        spec::Dag,
+    },
+    plan::testing::Night,
+};
+
+const POOL: &str = "backfill_pool";
+
+fn theirs(native: Option<u64>) -> Night {
+    Night::new(10).attached(
+        Attach { native },
+        Dag {
+            id: "events_daily".to_owned(),
+            conf: Default::default(),
+            pool: Some(POOL.to_owned()),
+        },
+    )
+}
+
+fn ours() -> Night {
+    Night::new(10).dag(Dag {
+        id: "events_daily".to_owned(),
+        conf: Default::default(),
+        pool: Some(POOL.to_owned()),
+    })
+}
+
+fn facts(night: &Night, paused: bool) -> Facts {
+    Facts {
+        as_of: Some(night.now),
+        native: Some(NativeSeen {
+            id: 12,
+            paused,
+            completed: None,
+            limit: 3,
+            from: night.now,
+            to: night.now,
+            by: None,
+        }),
+        ..Facts::default()
+    }
+}
+
+fn slots(slots: i64) -> PoolSeen {
+    PoolSeen {
+        name: POOL.to_owned(),
+        slots,
+        running: 0,
+        waiting: 0,
+        others: None,
+    }
+}
+
+fn limit(night: &mut Night, to: u32, rule: Rule) {
+    let from = night.backfill().limit.value;
+    night.ours(Payload::LimitChanged {
+        change: LimitChange {
+            from,
+            to,
+            rule,
+            signal: Some("lag".parse().unwrap()),
+            why: format!("limit {from} to {to}: lag said so"),
+            checkpoint: String::new(),
+        },
+    });
+}
+
+fn native_lever(night: &Night, paused: bool) -> Option<Lever> {
+    native(night.backfill(), &facts(night, paused), night.now)
+}
+
+fn pool_lever(night: &Night, has: i64) -> Option<Lever> {
+    pool(night.backfill(), &slots(has), night.now, night.now)
+}
+
+/// An action is asked for, sent, accepted and over.
+fn done(night: &mut Night, action: Action, ok: bool) {
+    night.event(
+        Actor::supervisor(),
+        Payload::ActionRequested {
+            action,
+            digest: String::new(),
+        },
+    );
+    let ask = night.backfill().asked.back().unwrap().seq;
+    let (sent, call, said) = ("PUT".to_owned(), String::new(), "200".to_owned());
+    night.ours(Payload::ActionSent {
+        ask,
+        step: 0,
+        sent,
+        call,
+    });
+    night.ours(Payload::ActionAnswered {
+        ask,
+        step: 0,
+        ok,
+        said: said.clone(),
+    });
+    night.ours(Payload::ActionEnded { ask, ok, said });
+    night.later(1);
+}
+
+#[test]
+fn what_was_seen_of_a_pool_before_our_own_request_is_not_taken_for_somebody_elses() {
+    let mut night = ours();
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 8,
+    });
+    done(&mut night, set(4), true);
+    let before = night.now;
+    night.human(Payload::CapSet { cap: Some(2) });
+    night.later(5);
+    done(&mut night, set(2), true);
+    assert_eq!(pool(night.backfill(), &slots(4), before, night.now), None);
+}
+
+fn asked(lever: Option<Lever>) -> Option<Action> {
+    match lever {
+        Some(Lever::Ask(action, _)) => Some(action),
+        _ => None,
+    }
+}
+
+const PAUSE: Action = Action::Pause { whole_dag: false };
+const RESUME: Action = Action::Resume { whole_dag: false };
+
+fn set(slots: i64) -> Action {
+    Action::Slots {
+        pool: POOL.to_owned(),
+        slots,
+    }
+}
+
+#[test]
+fn what_ran_before_we_took_hold_of_it_is_left_alone_until_somebody_or_a_signal_says_otherwise() {
+    let night = theirs(Some(12));
+    assert_eq!(native_lever(&night, false), None);
+    assert_eq!(native_lever(&night, true), None, "somebody else's pause");
+    assert_eq!(pool_lever(&night, 3), None);
+    assert_eq!(pool_lever(&night, 100), None);
+}
+
+#[test]
+fn a_humans_pause_pauses_the_native_backfill_and_its_end_resumes_it() {
+    let mut night = theirs(Some(12));
+    night.human(Payload::Paused { until: None });
+    let Some(Lever::Ask(action, why)) = native_lever(&night, false) else {
+        panic!("not asked for");
+    };
+    assert_eq!((action, why.as_str()), (PAUSE, "paused by minh"));
+    done(&mut night, PAUSE, true);
+    assert_eq!(native_lever(&night, true), None, "it is paused");
+    night.human(Payload::Resumed {});
+    assert_eq!(asked(native_lever(&night, true)), Some(RESUME));
+    done(&mut night, RESUME, true);
+    assert_eq!(native_lever(&night, false), None);
+}
+
+#[test]
+fn a_pause_by_a_signal_is_lifted_when_the_signal_lets_go_and_not_while_a_human_pauses_too() {
+    let mut night = theirs(Some(12));
+    limit(&mut night, 0, Rule::Pause);
+    assert_eq!(asked(native_lever(&night, false)), Some(PAUSE));
+    done(&mut night, PAUSE, true);
+    night.human(Payload::Paused { until: None });
+    limit(&mut night, 2, Rule::Resume);
+    assert_eq!(native_lever(&night, true), None);
+    night.human(Payload::Resumed {});
+    assert_eq!(asked(native_lever(&night, true)), Some(RESUME));
+}
+
+#[test]
+fn somebody_elses_pause_is_never_lifted_and_a_pause_that_they_lifted_is_not_set_again() {
+    let mut night = theirs(Some(12));
+    night.human(Payload::Paused { until: None });
+    // It was found paused: no step of ours was accepted.
+    night.event(
+        Actor::supervisor(),
+        Payload::ActionRequested {
+            action: PAUSE,
+            digest: String::new(),
+        },
+    );
+    let ask = night.backfill().asked.back().unwrap().seq;
+    night.ours(Payload::ActionEnded {
+        ask,
+        ok: true,
+        said: "was paused already".to_owned(),
+    });
+    night.human(Payload::Resumed {});
+    assert_eq!(native_lever(&night, true), None);
+
+    let mut night = theirs(Some(12));
+    limit(&mut night, 0, Rule::Pause);
+    done(&mut night, PAUSE, true);
+    assert_eq!(
+        native_lever(&night, false),
+        None,
+        "lifted on the server by somebody"
+    );
+}
+
+#[test]
+fn an_action_that_failed_is_asked_for_again_after_a_while_and_one_under_way_is_not_doubled() {
+    let mut night = theirs(Some(12));
+    night.human(Payload::Paused { until: None });
+    done(&mut night, PAUSE, false);
+    assert_eq!(native_lever(&night, false), None);
+    night.later(PATIENCE.as_secs() as i64);
+    assert_eq!(asked(native_lever(&night, false)), Some(PAUSE));
+    night.event(
+        Actor::supervisor(),
+        Payload::ActionRequested {
+            action: PAUSE,
+            digest: String::new(),
+        },
+    );
+    assert_eq!(native_lever(&night, false), None);
+}
+
+#[test]
+fn an_ended_or_detached_native_backfill_has_no_lever() {
+    let mut night = theirs(Some(12));
+    night.human(Payload::Paused { until: None });
+    let mut ended = facts(&night, false);
+    ended.native.as_mut().unwrap().completed = Some(night.now);
+    assert_eq!(native(night.backfill(), &ended, night.now), None);
+    night.human(Payload::Detached {});
+    assert_eq!(native_lever(&night, false), None);
+}
+
+#[test]
+fn the_limit_is_written_to_the_pool_after_its_slots_were_remembered_and_given_back_at_the_end() {
+    let mut night = ours();
+    assert_eq!(
+        pool_lever(&night, 8),
+        Some(Lever::TakePool {
+            pool: POOL.to_owned(),
+            former: 8
+        })
+    );
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 8,
+    });
+    assert_eq!(asked(pool_lever(&night, 8)), Some(set(4)), "max_limit");
+    done(&mut night, set(4), true);
+    assert_eq!(pool_lever(&night, 4), None);
+    night.human(Payload::CapSet { cap: Some(2) });
+    assert_eq!(asked(pool_lever(&night, 4)), Some(set(2)));
+    done(&mut night, set(2), true);
+    night.human(Payload::CancelRequested {});
+    assert_eq!(asked(pool_lever(&night, 2)), Some(set(8)), "what it had");
+    done(&mut night, set(8), true);
+    assert!(matches!(
+        pool_lever(&night, 8),
+        Some(Lever::LetPoolGo { slots: 8, .. })
+    ));
+    night.ours(Payload::PoolReturned {
+        pool: POOL.to_owned(),
+        slots: 8,
+        why: "given back".to_owned(),
+    });
+    assert_eq!(pool_lever(&night, 8), None);
+}
+
+#[test]
+fn a_pool_never_gets_more_than_it_had_and_never_too_little_for_running_days_to_finish() {
+    let night = ours();
+    assert_eq!(pool_lever(&night, 3), None, "max_limit 4, and the pool has 3");
+    let mut night = theirs(Some(12));
+    limit(&mut night, 0, Rule::Pause);
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: -1,
+    });
+    assert_eq!(asked(pool_lever(&night, -1)), Some(set(1)));
+    // Without a native backfill the pool is the only lever.
+    let mut night = theirs(None);
+    limit(&mut night, 0, Rule::Pause);
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 5,
+    });
+    assert_eq!(asked(pool_lever(&night, 5)), Some(set(0)));
+}
+
+#[test]
+fn a_pool_that_somebody_else_set_is_left_as_they_want_it() {
+    let mut night = theirs(Some(12));
+    limit(&mut night, 2, Rule::Cut);
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 5,
+    });
+    done(&mut night, set(2), true);
+    let Some(Lever::LetPoolGo { slots: 7, why, .. }) = pool_lever(&night, 7) else {
+        panic!("not let go");
+    };
+    assert!(why.contains("somebody else"), "{why}");
+}
+
+#[test]
+fn a_pool_goes_back_to_what_it_had_when_the_limit_is_whole_again() {
+    let mut night = theirs(Some(12));
+    limit(&mut night, 2, Rule::Cut);
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 5,
+    });
+    done(&mut night, set(2), true);
+    limit(&mut night, 4, Rule::Grow);
+    assert_eq!(asked(pool_lever(&night, 2)), Some(set(5)));
+    done(&mut night, set(5), true);
+    assert!(matches!(pool_lever(&night, 5), Some(Lever::LetPoolGo { .. })));
+}
