@@ -1,7 +1,8 @@
 //! The executor: one server, its records on this machine, and its watch.
 
 use super::{
-    Auth, Clock, Connection, ConnectionSettings, SystemClock,
+    AirflowLevers, Auth, Clock, Connection, ConnectionSettings, SystemClock,
+    attach::Neighbours,
     auth::Standing,
     error::CallError,
     health::Checkup,
@@ -14,7 +15,9 @@ use crate::{
         Time,
         ids::{AttemptId, Name},
     },
-    executor::{Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates},
+    executor::{
+        Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates, attach::Levers,
+    },
     host::BootInstant,
     net::{AdapterError, Cause, Surroundings},
 };
@@ -86,6 +89,7 @@ pub(super) struct Inner {
     pub(super) watch: Mutex<Watch>,
     pub(super) dags: Vec<String>,
     pub(super) checkup: tokio::sync::Mutex<Option<Checkup>>,
+    pub(super) neighbours: Neighbours,
     /// Attempts whose sending is under way in this process, also when nobody waits for it any more.
     sending: Mutex<HashSet<AttemptId>>,
     starts: Mutex<HashMap<String, (BootInstant, Option<Time>)>>,
@@ -116,19 +120,13 @@ impl AirflowExecutor {
             watch: Mutex::default(),
             dags: setup.dags,
             checkup: tokio::sync::Mutex::default(),
+            neighbours: Neighbours::default(),
             sending: Mutex::default(),
             starts: Mutex::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),
         })
-    }
-
-    /// The levers on what somebody else started on this server.
-    pub fn levers(&self) -> super::AirflowLevers {
-        super::AirflowLevers {
-            inner: Arc::clone(&self.inner),
-        }
     }
 
     /// The way to the server, with its counters.
@@ -180,6 +178,12 @@ impl Executor for AirflowExecutor {
 
     fn tidy(&self, settled: &HashSet<AttemptId>) {
         self.inner.store.tidy(settled);
+    }
+
+    fn levers(&self) -> Option<Arc<dyn Levers>> {
+        Some(Arc::new(AirflowLevers {
+            inner: Arc::clone(&self.inner),
+        }))
     }
 
     async fn health(&self) -> Result<(), AdapterError> {

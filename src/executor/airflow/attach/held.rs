@@ -140,6 +140,7 @@ pub struct Held {
     moved: BootInstant,
     /// Runs by hand before it have no tasks.
     start: Option<Time>,
+    comings: u64,
 }
 
 /// The runs of the window in numbers.
@@ -177,6 +178,7 @@ impl Held {
             changed: HashSet::new(),
             moved: now,
             start: None,
+            comings: 0,
         }
     }
 
@@ -203,6 +205,16 @@ impl Held {
     /// Runs that the server's filter takes.
     pub fn len(&self) -> usize {
         self.runs.len()
+    }
+
+    /// How often a run has come or gone.
+    pub const fn comings(&self) -> u64 {
+        self.comings
+    }
+
+    /// Whether a run is among them.
+    pub fn has(&self, id: &str) -> bool {
+        self.runs.contains_key(id)
     }
 
     /// Runs within a part of the window.
@@ -277,6 +289,7 @@ impl Held {
             self.drop_run(&run.id, now);
         }
         self.moved = now;
+        self.comings += 1;
         let id: Arc<str> = Arc::from(run.id.as_str());
         self.by_key.insert((key, Arc::clone(&id)));
         if let Some(chunk) = day(entry.place) {
@@ -291,6 +304,7 @@ impl Held {
             return;
         };
         self.moved = now;
+        self.comings += 1;
         self.by_key.remove(&(entry.key, Arc::clone(&id)));
         if let Some(chunk) = day(entry.place) {
             if let Some(ids) = self.by_day.get_mut(&chunk) {
@@ -681,7 +695,7 @@ mod tests {
             let mut version = 0;
             let row = |id: u8, (day, version): (u8, u32)| {
                 let state = ["queued", "running", "success", "failed"][version as usize % 4];
-                named(&format!("run{id}"), &date(day).to_rfc3339(), json!({"state": state, "queued_at": begin}))
+                named(&format!("run{id}"), &date(day).to_rfc3339(), json!({"state": state, "queued_at": begin, "start_date": begin, "end_date": begin + TimeDelta::seconds(9)}))
             };
             let part = |n: u8| Span { from: begin + CivilDays::new(u64::from(n) * 5),
                 to: begin + CivilDays::new(u64::from(n) * 5 + 5) - TimeDelta::microseconds(1) };

@@ -16,6 +16,7 @@ mod rounds;
 mod search;
 
 pub use days::{likely_zone, zone_note};
+pub(super) use pool::Neighbours;
 
 use super::executor::Inner;
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
     net::AdapterError,
 };
 use async_trait::async_trait;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The levers of one server.
 #[derive(Clone)]
@@ -37,6 +38,10 @@ pub struct AirflowLevers {
 
 #[async_trait]
 impl Levers for AirflowLevers {
+    fn interval(&self) -> Duration {
+        self.inner.interval
+    }
+
     fn observer(&self, target: Target) -> Box<dyn Observer> {
         Box::new(look::Eye::new(Arc::clone(&self.inner), target))
     }
@@ -50,7 +55,7 @@ impl Levers for AirflowLevers {
     }
 
     async fn pool(&self, name: &str) -> Result<PoolSeen, AdapterError> {
-        Ok(pool::seen(&self.inner.server, name, None).await?)
+        Ok(pool::seen(&self.inner, name, None).await?)
     }
 
     async fn dry_run(&self, target: &Target, action: &Action) -> Result<Vec<ChunkId>, AdapterError> {

@@ -157,10 +157,8 @@ fn cut(key: Key, span: Span, rows: &[Run], total: u64) -> (Span, Vec<Span>) {
     let rest = Span { from, to: span.to };
     dates.dedup();
     let parts = remaining.div_ceil(PAGE);
-    match usual_distance(&dates).and_then(|distance| steps(rest, distance * PAGE as i32, 2 * parts + 1)) {
-        Some(spans) => (read, spans),
-        None => (read, equal(rest, parts)),
-    }
+    let spans = usual_distance(&dates).and_then(|distance| steps(rest, distance, PAGE, 2 * parts + 1));
+    (read, spans.unwrap_or_else(|| equal(rest, parts)))
 }
 
 /// How far apart dates mostly lie.
@@ -170,17 +168,20 @@ fn usual_distance(dates: &[Time]) -> Option<TimeDelta> {
     distances.get(distances.len() / 2).copied()
 }
 
-/// A span in steps of this length, the last one shorter; `None` if there would be more than so many.
-fn steps(span: Span, step: TimeDelta, most: usize) -> Option<Vec<Span>> {
+/// A span in steps of so many distances, where a last bit without room for a run goes to the step before it; `None` if
+/// there would be more than so many.
+fn steps(span: Span, distance: TimeDelta, of: usize, most: usize) -> Option<Vec<Span>> {
     let tick = TimeDelta::microseconds(1);
+    let step = distance
+        .checked_mul(i32::try_from(of).ok()?)
+        .filter(|s| *s > TimeDelta::zero())?;
     let (mut spans, mut from) = (Vec::new(), span.from);
     while from <= span.to {
-        if spans.len() == most || step <= TimeDelta::zero() {
+        if spans.len() == most {
             return None;
         }
-        let to = from
-            .checked_add_signed(step - tick)
-            .map_or(span.to, |to| to.min(span.to));
+        let end = from.checked_add_signed(step - tick).unwrap_or(span.to);
+        let to = if span.to - end < distance { span.to } else { end };
         spans.push(Span { from, to });
         from = to + tick;
     }
@@ -190,7 +191,7 @@ fn steps(span: Span, step: TimeDelta, most: usize) -> Option<Vec<Span>> {
 fn equal(span: Span, parts: usize) -> Vec<Span> {
     let parts = i32::try_from(parts.max(1)).unwrap_or(i32::MAX);
     let step = (span.to - span.from) / parts + TimeDelta::microseconds(1);
-    steps(span, step, usize::MAX).unwrap_or_else(|| vec![span])
+    steps(span, step, 1, usize::MAX).unwrap_or_else(|| vec![span])
 }
 
 /// How many runs a span has.
@@ -285,4 +286,79 @@ pub(super) async fn part(
         runs: listing.rows,
         as_of: listing.as_of,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn at(text: &str) -> Time {
+        text.parse().unwrap()
+    }
+
+    fn rows(dates: &[Time]) -> Vec<Run> {
+        dates.iter().map(|d| run(json!({"logical_date": d}))).collect()
+    }
+
+    proptest! {
+        /// What the first page covers and the spans for the rest are the window, without gaps and without overlaps, of
+        /// runs at any distances; of daily ones no span has more than a page, and there is none too many.
+        #[test]
+        fn the_first_page_and_the_spans_are_the_whole_window(
+            mut minutes in proptest::collection::vec(0_i64..3000, 1..400),
+            daily: bool,
+            rest_of_day in 1_i64..86_400,
+        ) {
+            if daily {
+                minutes = vec![1440; minutes.len()];
+            }
+            let begin = at("2021-01-01T00:00:00Z");
+            let mut dates = vec![begin];
+            for m in &minutes {
+                dates.push(*dates.last().unwrap() + TimeDelta::minutes(*m));
+            }
+            dates.dedup();
+            let span = Span { from: begin, to: *dates.last().unwrap() + TimeDelta::seconds(rest_of_day) };
+            let (read, rest) = cut(Key::Logical, span, &rows(&dates[..dates.len().min(PAGE)]), dates.len() as u64);
+            let mut all = vec![read];
+            all.extend(rest.iter().copied());
+            prop_assert_eq!((all[0].from, all.last().unwrap().to), (span.from, span.to));
+            for pair in all.windows(2) {
+                prop_assert_eq!(pair[0].to + TimeDelta::microseconds(1), pair[1].from);
+            }
+            prop_assert!(rest.len() <= 2 * dates.len().div_ceil(PAGE) + 1);
+            if daily {
+                prop_assert_eq!(all.len(), dates.len().div_ceil(PAGE));
+                for span in all {
+                    prop_assert!(dates.iter().filter(|d| span.holds(**d)).count() <= PAGE);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_in_no_order_and_dates_that_are_all_the_same_still_lead_to_spans() {
+        let dates: Vec<Time> = (0..100)
+            .map(|n| at("2021-01-01T00:00:00Z") + TimeDelta::days((n * 37) % 100))
+            .collect();
+        let span = Span {
+            from: at("2021-01-01T00:00:00Z"),
+            to: at("2021-12-31T00:00:00Z"),
+        };
+        let (read, rest) = cut(Key::Logical, span, &rows(&dates), 300);
+        assert!(read.to < read.from, "nothing is certain");
+        assert_eq!((rest.len(), rest[0].from, rest[2].to), (3, span.from, span.to));
+        let same = vec![at("2021-03-01T00:00:00Z"); 100];
+        let partitions: Vec<Run> = same.iter().map(|d| run(json!({"partition_date": d}))).collect();
+        let (read, rest) = cut(Key::Partition, span, &partitions, 300);
+        assert_eq!(
+            read.to,
+            at("2021-02-28T23:59:59.999999Z"),
+            "there may be more of that day"
+        );
+        assert_eq!((rest[0].from, rest.last().unwrap().to), (same[0], span.to));
+    }
 }

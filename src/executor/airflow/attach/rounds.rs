@@ -28,11 +28,11 @@ use crate::{
     host::BootInstant,
 };
 use chrono::{TimeZone, Utc};
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 /// Between two looks at what surrounds the runs.
 const SLOW: Duration = Duration::from_secs(30);
-/// Between two looks at who else uses the pool, and two exact counts of the window.
+/// Between two exact counts of the window.
 const RARE: Duration = Duration::from_secs(60);
 /// What was refused is asked for again only after this time.
 const REFUSED_FOR: Duration = Duration::from_secs(300);
@@ -54,12 +54,12 @@ pub(super) struct Rounds {
     counts: Counts,
     search: Search,
     sweep: Sweep,
+    /// Runs that the last poll brought and that are not in the window.
+    elsewhere: HashSet<String>,
     native_due: Option<BootInstant>,
     /// The native backfill that is attached to, once it is over.
     over: Option<Backfill>,
     slow_due: Option<BootInstant>,
-    others_due: Option<BootInstant>,
-    others: Option<Vec<(String, u32)>>,
     idle_since: Option<BootInstant>,
 }
 
@@ -72,7 +72,7 @@ struct Counts {
     due: Option<BootInstant>,
     /// There were more runs than we hold: the next poll may bring them.
     surplus: bool,
-    /// The server's number and ours for which everything was searched.
+    /// The server's number for which everything was searched, and [`super::held::Held::comings`] then.
     searched: Option<(u64, u64)>,
     /// The DAG's statistics may not be asked for before.
     stats_due: Option<BootInstant>,
@@ -91,11 +91,10 @@ impl Rounds {
             counts: Counts::default(),
             search: Search::default(),
             sweep: Sweep::new(now),
+            elsewhere: HashSet::new(),
             native_due: None,
             over: None,
             slow_due: None,
-            others_due: None,
-            others: None,
             idle_since: None,
         }
     }
@@ -150,6 +149,13 @@ impl Window {
         };
         let listing = inner.server.changed_runs(&self.wanted.dag, since).await?;
         self.held.take(&listing.rows, inner.clock.now());
+        // A run that is made elsewhere can hide in the statistics that one of ours is gone.
+        let elsewhere = listing.rows.iter().filter(|run| !self.held.has(&run.id));
+        let elsewhere: HashSet<String> = elsewhere.map(|run| run.id.clone()).collect();
+        if !elsewhere.is_subset(&self.rounds.elsewhere) {
+            self.rounds.counts.due = None;
+        }
+        self.rounds.elsewhere = elsewhere;
         if !listing.torn {
             self.since = listing.as_of.or(self.since);
         }
@@ -242,8 +248,14 @@ impl Window {
             _ => count(&inner.server, &self.wanted, self.held.span()).await?,
         };
         let counts = &mut self.rounds.counts;
-        if there == held || counts.searched == Some((there, held)) {
+        // What was searched and found to be as it is; not if a run has come or gone since.
+        let searched = counts
+            .searched
+            .take()
+            .filter(|s| *s == (there, self.held.comings()));
+        if there == held || searched.is_some() {
             // A server may count what it does not show; that was found out by a search then.
+            counts.searched = searched;
             counts.due = Some(now.plus(RARE));
             counts.surplus = false;
             let outside = all.map(|all| all.saturating_sub(held));
@@ -258,7 +270,7 @@ impl Window {
         } else {
             counts.surplus = false;
             counts.due = None;
-            counts.searched = Some((there, held));
+            counts.searched = Some((there, self.held.comings()));
             let missing = usize::try_from(there.abs_diff(held)).unwrap_or(usize::MAX);
             self.rounds.search.begin(&self.held, missing);
         }
@@ -343,27 +355,18 @@ impl Window {
         let Some(name) = spec.dag.as_ref().and_then(|d| d.pool.as_deref()) else {
             return;
         };
-        let pool = match inner.server.pool(name).await {
-            Ok(pool) => pool,
+        match pool::seen(inner, name, Some(&self.wanted.dag)).await {
+            Ok(pool) => {
+                self.rounds.around.pool = Some(pool);
+                self.rounds.pool_note = None;
+            }
             Err(e) => {
                 self.rounds.around.pool = None;
                 let words = text::one_line(&e.error.detail, 120);
-                self.rounds.pool_note = Some(format!(
-                    "the pool {} cannot be read: {words}",
-                    text::one_line(name, 80)
-                ));
-                return;
-            }
-        };
-        self.rounds.pool_note = None;
-        let now = inner.clock.now();
-        if is_due(self.rounds.others_due, now) {
-            self.rounds.others_due = Some(now.plus(RARE));
-            if let Ok(others) = pool::others(&inner.server, &pool, Some(&self.wanted.dag)).await {
-                self.rounds.others = others;
+                let name = text::one_line(name, 80);
+                self.rounds.pool_note = Some(format!("the pool {name} cannot be read: {words}"));
             }
         }
-        self.rounds.around.pool = Some(pool::shown(&pool, self.rounds.others.clone()));
     }
 
     /// How many tasks execute: that a run is *running* does not say that any does.
