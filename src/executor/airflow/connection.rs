@@ -252,6 +252,12 @@ impl Connection {
         since.map_or(Duration::ZERO, |since| self.clock.now().since(since))
     }
 
+    /// How many requests of a purpose may be sent now without waiting.
+    pub(super) fn room(&self, purpose: Purpose) -> usize {
+        let now = self.clock.now();
+        self.traffic().budget.room(now, purpose)
+    }
+
     /// The operator wants it tried again: a refusal of the credentials is forgotten, and so is what the server was.
     pub async fn log_in_again(&self) {
         self.auth.start_again().await;

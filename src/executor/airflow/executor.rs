@@ -2,7 +2,7 @@
 
 use super::{
     Auth, Clock, Connection, ConnectionSettings, SystemClock,
-    attach::AirflowLevers,
+    attach::{AirflowLevers, Neighbours},
     auth::Standing,
     error::CallError,
     health::Checkup,
@@ -97,6 +97,7 @@ pub(super) struct Inner {
     pub(super) doubted: AtomicBool,
     /// Whether the last round of the watch was answered.
     pub(super) answers: AtomicBool,
+    pub(super) neighbours: Neighbours,
     /// Attempts whose sending is under way in this process, also when nobody waits for it any more.
     sending: Mutex<HashSet<AttemptId>>,
     /// The same for those that are being ended.
@@ -131,6 +132,7 @@ impl AirflowExecutor {
             checkup: tokio::sync::Mutex::default(),
             doubted: AtomicBool::new(false),
             answers: AtomicBool::new(true),
+            neighbours: Neighbours::default(),
             sending: Mutex::default(),
             ending: Mutex::default(),
             starts: Mutex::default(),
