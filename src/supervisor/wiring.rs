@@ -17,6 +17,7 @@ use crate::{
     executor::{
         Executor, RunUpdate, Updates,
         airflow::{AirflowExecutor, AirflowSetup},
+        attach::Levers,
         local::{LocalExecutor, LocalSetup},
     },
     journal::{Journal, Lease, OpenError, ReadError},
@@ -125,6 +126,25 @@ pub fn changed_executors(
         .filter(|(name, e)| !(same_times && known.contains_key(*name) && same(name, e)))
         .map(|(name, executor)| Ok((name.clone(), make(name, executor, new, updates)?)))
         .collect()
+}
+
+/// The levers of one executor, for a process that only asks.
+///
+/// # Errors
+/// It is not configured, has no levers, or its settings cannot be used; in words.
+pub fn levers(config: &Config, executor: &str) -> Result<Arc<dyn Levers>, String> {
+    let found = config.executors.iter().find(|(n, _)| n.as_str() == executor);
+    let Some((name, settings)) = found else {
+        let all: Vec<&str> = config.executors.keys().map(Name::as_str).collect();
+        return Err(format!(
+            "there is no executor {executor}: configured are {}",
+            all.join(", ")
+        ));
+    };
+    let (updates, _) = unbounded_channel();
+    let made = make(name, settings, config, &updates).map_err(|e| e.to_string())?;
+    made.levers()
+        .ok_or_else(|| format!("{executor} has no levers: nothing there could be attached to"))
 }
 
 fn make(
