@@ -271,6 +271,7 @@ pub fn dialog(n: usize, class: u8, phrase: Option<(&str, &str)>) -> Layer {
     let days = preview.will.iter().map(|c| c.chunk).collect();
     Layer::Plan(Box::new(PlanDialog {
         ask: Ask::Rerun(days, true),
+        ways: Vec::new(),
         preview,
         opened_by: 'r',
         changed: Vec::new(),
@@ -379,7 +380,7 @@ pub fn all() -> Vec<Case> {
         }
         layer
     };
-    vec![
+    let mut all = vec![
         running(),
         paused_by_signal(),
         paused_by_human(),
@@ -408,5 +409,7 @@ pub fn all() -> Vec<Case> {
         stale(),
         read_only(),
         config_refused(),
-    ]
+    ];
+    all.extend(theirs::all());
+    all
 }

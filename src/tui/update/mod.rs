@@ -7,8 +7,10 @@ mod fed;
 mod input;
 pub mod palette;
 pub mod select;
+mod theirs;
 
 pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
+pub(in crate::tui) use theirs::{Line, read as read_theirs};
 
 use super::{
     action::{Action, Availability, Class, Id, action, availability},
@@ -67,6 +69,8 @@ pub struct Machine {
     second_p: Option<Time>,
     /// The pause whose confirmation was told: its start.
     told_pause: Option<Time>,
+    /// Actions of the shown backfill whose end is known.
+    told_actions: Option<(BackfillId, BTreeSet<u64>)>,
     /// What the feeder was last told to look at.
     watch: Watch,
     /// The screen is so large that it always shows the day under the cursor, its log included.
@@ -132,6 +136,7 @@ impl Machine {
             pause_op: None,
             second_p: None,
             told_pause: None,
+            told_actions: None,
             watch: Watch::default(),
             pinned: false,
             origin: read_only.unwrap_or("key"),
@@ -361,6 +366,11 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         | Id::FreeLimit
         | Id::StopRunning
         | Id::CancelBackfill
+        | Id::TakeDate
+        | Id::MarkAs
+        | Id::Detach
+        | Id::PauseDag
+        | Id::ResumeDag
         | Id::StartSupervising
         | Id::StopSupervising
         | Id::Confirm
@@ -507,6 +517,9 @@ fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
             Id::ScrollEnd => *at = help,
             _ => move_by(at, help, !back),
         },
+        Some(Layer::Plan(dialog)) if dialog.all_days.is_none() => {
+            dialog::other_way(machine, ctx, if back { -1 } else { 1 });
+        }
         Some(Layer::Plan(dialog)) => {
             let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
             if let Some(at) = dialog.all_days.as_mut() {
