@@ -63,7 +63,7 @@ fn every_sign_on_every_screen_is_safe() {
     }
 }
 
-/// Case B11 and S22: a year with all twelve states, drawn without colour, shows twelve different cells.
+/// Case B11 and S22: a year with all fourteen states, drawn without colour, shows fourteen different cells.
 #[test]
 fn all_states_can_be_told_apart_in_a_monochrome_dump() {
     let mut case = cases::running();
@@ -76,9 +76,9 @@ fn all_states_can_be_told_apart_in_a_monochrome_dump() {
     case.feed.state = std::sync::Arc::new(state);
     for size in [(80, 24), (120, 40)] {
         let buf = screen(size, &case.feed, &case.app, &plain(), case.now);
-        // 2022 begins on a Saturday: the first twelve days are two of column 0, seven of column 1, three of column 2.
+        // 2022 begins on a Saturday: the first fourteen days are two of column 0, seven of column 1, five of column 2.
         let (top, pitch) = if size.0 == 80 { (9, 1) } else { (6, 2) };
-        let cells: BTreeSet<String> = (0..12u16)
+        let cells: BTreeSet<String> = (0..14u16)
             .map(|n| n + 5)
             .map(|n| {
                 buf[(7 + (n / 7) * pitch + pitch - 1, top + n % 7)]
@@ -86,7 +86,7 @@ fn all_states_can_be_told_apart_in_a_monochrome_dump() {
                     .to_owned()
             })
             .collect();
-        assert_eq!(cells.len(), 12, "{cells:?} at {size:?}");
+        assert_eq!(cells.len(), 14, "{cells:?} at {size:?}");
     }
 }
 
@@ -373,10 +373,10 @@ fn the_opening_key_is_not_offered_in_its_dialog() {
 fn a_class_three_dialog_waits_for_its_phrase() {
     let half = cases::with("plan", vec![cases::dialog(28, 3, Some(("28", "2")))]);
     let drawn = text(&screen((120, 40), &half.feed, &half.app, &dark(), half.now));
-    assert!(drawn.contains("y run 28 days after the phrase"));
+    assert!(drawn.contains("enter run 28 days after the phrase"));
     let ready = cases::with("plan", vec![cases::dialog(28, 3, Some(("28", "28")))]);
     let drawn = text(&screen((120, 40), &ready.feed, &ready.app, &dark(), ready.now));
-    assert!(drawn.contains("y run 28 days") && !drawn.contains("after the phrase"));
+    assert!(drawn.contains("enter run 28 days") && !drawn.contains("after the phrase"));
 }
 
 #[test]

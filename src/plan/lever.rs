@@ -60,6 +60,22 @@ pub fn native(backfill: &Backfill, facts: &Facts, now: Time) -> Option<Lever> {
     }
 }
 
+/// Why there is no native backfill whose levers could be moved; `None` while there is one.
+pub fn no_native(facts: Option<&Facts>) -> Option<String> {
+    match facts.and_then(|f| f.native.as_ref()) {
+        Some(n) if n.is_cancelled() => Some(format!("native backfill {} was cancelled", n.id)),
+        Some(n) if n.completed.is_some() => Some(format!("native backfill {} has ended", n.id)),
+        Some(_) => None,
+        None => Some("the DAG has no unfinished native backfill".to_owned()),
+    }
+}
+
+/// Whether the native backfill is paused on the server, whoever did it.
+pub fn is_paused_there(backfill: &Backfill) -> bool {
+    let native = backfill.seen.as_ref().and_then(|f| f.native.as_ref());
+    native.is_some_and(|n| n.paused && n.completed.is_none())
+}
+
 /// Why nothing of the backfill may start now, by a human or by a signal; `None` while something may. What waits for
 /// the first samples is not held: it ran before we looked.
 pub fn holds(backfill: &Backfill, now: Time) -> Option<String> {

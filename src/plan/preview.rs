@@ -91,12 +91,24 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Whether confirming it would do anything.
+    /// Whether confirming it would do nothing.
     pub fn is_empty(&self, ask: &Ask) -> bool {
-        matches!(
-            ask,
-            Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..) | Ask::Take(..)
-        ) && self.will.is_empty()
+        let on_days = match ask {
+            Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..) | Ask::Take(..) => true,
+            Ask::Act(action) => matches!(
+                action,
+                Action::Rerun { .. } | Action::Stop { .. } | Action::Mark { .. } | Action::Create { .. }
+            ),
+            _ => false,
+        };
+        on_days && self.will.is_empty() || self.is_refused()
+    }
+
+    /// Whether it says why there is nothing to do, and what can be done instead.
+    pub fn is_refused(&self) -> bool {
+        self.facts
+            .iter()
+            .any(|(label, value)| *label == "instead" && value == attached::INSTEAD)
     }
 }
 

@@ -1,5 +1,9 @@
 //! Why a chunk does not run: for any cell of the calendar the one reason that binds, and what would unblock it.
 
+mod attached;
+
+pub use attached::under_way;
+
 use super::{
     decide::{self, Allowed, Stop, Surroundings},
     throttle::authority::{Binding, fits},
@@ -38,6 +42,9 @@ impl Why {
 /// Why this chunk is where it is. `None` only for a chunk that the backfill does not have.
 pub fn why(state: &State, backfill: &Backfill, id: ChunkId, around: &Surroundings) -> Option<Why> {
     let chunk = backfill.chunk(id)?;
+    if backfill.spec.attach.is_some() {
+        return Some(attached::why(backfill, chunk, around));
+    }
     Some(match chunk.state {
         ChunkState::Pending => waiting(state, backfill, chunk, around),
         ChunkState::Failed if chunk.retry.is_some() => retrying(state, backfill, chunk, around),
@@ -65,6 +72,10 @@ fn of_itself(backfill: &Backfill, chunk: &Chunk, now: Time) -> Why {
     let day = chunk.id;
     match chunk.state {
         ChunkState::Done => Why::new("done", done(chunk), ""),
+        ChunkState::Held if is_taken(chunk) => {
+            let what = chunk.taken.as_ref().map_or("another run", |t| t.what.as_str());
+            attached::taken(backfill, day, what)
+        }
         ChunkState::Held => Why::new(
             "hold",
             marked("held", chunk),
@@ -108,6 +119,11 @@ fn of_itself(backfill: &Backfill, chunk: &Chunk, now: Time) -> Why {
         ),
         _ => running(chunk, now),
     }
+}
+
+/// Whether a chunk waits for a human to say what becomes of somebody else's run on its date.
+pub fn is_taken(chunk: &Chunk) -> bool {
+    chunk.state == ChunkState::Held && chunk.taken.as_ref().is_some_and(|t| t.choice.is_none())
 }
 
 fn running(chunk: &Chunk, now: Time) -> Why {
@@ -373,7 +389,11 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
 
 /// Nobody supervises. What a supervisor would not change is told with it, or its start would be a disappointment.
 fn unsupervised(state: &State, backfill: &Backfill, around: &Surroundings) -> Why {
-    let text = "nobody supervises, so nothing starts";
+    let text = if backfill.spec.attach.is_some() {
+        "nobody supervises, so nothing is looked at and no lever is moved; on the server it goes on"
+    } else {
+        "nobody supervises, so nothing starts"
+    };
     let unblock = format!("S, or backfill run {}", backfill.spec.name);
     let supervised = Surroundings {
         supervised: true,
@@ -421,6 +441,11 @@ fn ended(backfill: &Backfill) -> Why {
             format!("backfill rerun {name} DATE"),
         ),
         BackfillState::Incomplete => Why::new("incomplete", needs(backfill), what_moves_it(backfill)),
+        BackfillState::Detached => Why::new(
+            "detached",
+            "it was let go of, and is not looked at any more",
+            attached::again(backfill),
+        ),
         state => Why::new(state.word(), format!("the backfill is {}", state.word()), ""),
     }
 }

@@ -3,6 +3,7 @@
 
 mod enabled;
 mod table;
+mod theirs;
 
 pub use table::ACTIONS;
 
@@ -88,6 +89,11 @@ pub enum Id {
     StartSupervising,
     StopSupervising,
     CancelBackfill,
+    TakeDate,
+    MarkAs,
+    Detach,
+    PauseDag,
+    ResumeDag,
     NextBackfill,
     ScrollDown,
     ScrollUp,
@@ -264,7 +270,7 @@ pub fn availability(action: &Action, app: &App, feed: &Feed) -> Availability {
 pub fn foot_verb(action: &Action, app: &App, feed: &Feed) -> &'static str {
     let shown = select::shown(app, feed);
     match action.id {
-        Id::Pause if shown.is_some_and(|b| b.pause.is_some() || b.stopped.is_some()) => "resume",
+        Id::Pause if shown.is_some_and(select::is_resumed_by_p) => "resume",
         Id::Hold if shown.is_some_and(|b| select::few_all_held(app, b)) => "release",
         Id::NextMatch if !app.filter.is_empty() => "next match",
         Id::MoveLeft if app.range_from.is_some() => "extend",

@@ -88,9 +88,6 @@ impl PlanDialog {
 
     /// Whether there is anything that a confirmation would do.
     pub fn acts(&self) -> bool {
-        match self.ask {
-            Ask::Rerun(..) | Ask::Skip(_) | Ask::Stop(_) | Ask::Release(_) => !self.preview.will.is_empty(),
-            _ => true,
-        }
+        !self.preview.is_empty(&self.ask)
     }
 }

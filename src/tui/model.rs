@@ -134,6 +134,8 @@ pub enum Panel {
 pub struct PlanDialog {
     /// What was asked for.
     pub ask: Ask,
+    /// Ways to do it where there are several: words, and what is asked for then. One of them is `ask`.
+    pub ways: Vec<(String, Ask)>,
     /// The plan by value, with its digest.
     pub preview: Preview,
     /// The key that opened it; it never acts in the dialog.

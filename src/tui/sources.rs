@@ -277,11 +277,9 @@ impl Opened {
             .observations("executor")
             .unwrap_or_default();
         let running = |name: &Name| {
-            let open = state
-                .backfills
-                .values()
-                .flat_map(|b| b.active())
-                .filter_map(Chunk::open);
+            // What somebody else runs there takes none of our slots.
+            let ours = state.backfills.values().filter(|b| b.spec.attach.is_none());
+            let open = ours.flat_map(|b| b.active()).filter_map(Chunk::open);
             open.filter(|a| a.executor == *name).count() as u32
         };
         let view = |(name, config): (&Name, &config::ExecutorConfig)| {

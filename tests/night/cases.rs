@@ -271,6 +271,7 @@ pub fn dialog(n: usize, class: u8, phrase: Option<(&str, &str)>) -> Layer {
     let days = preview.will.iter().map(|c| c.chunk).collect();
     Layer::Plan(Box::new(PlanDialog {
         ask: Ask::Rerun(days, true),
+        ways: Vec::new(),
         preview,
         opened_by: 'r',
         changed: Vec::new(),
@@ -410,5 +411,6 @@ pub fn all() -> Vec<Case> {
         config_refused(),
     ];
     all.extend(inside::all());
+    all.extend(theirs::all());
     all
 }

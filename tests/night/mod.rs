@@ -5,6 +5,7 @@
 pub mod cases;
 pub mod inside;
 mod keys;
+pub mod theirs;
 
 pub use keys::hints;
 
@@ -568,7 +569,13 @@ pub fn look(theme: &str, level: Level, set: GlyphSet) -> Look {
 pub fn screen(size: (u16, u16), feed: &Feed, app: &App, look: &Look, now: Time) -> Buffer {
     let area = Rect::new(0, 0, size.0, size.1);
     let mut buf = Buffer::empty(area);
-    draw_on(&mut buf, area, feed, app, look, &hints(), now);
+    // Of somebody else's backfill with the keys as they are.
+    let theirs = app.backfill.as_ref().and_then(|id| feed.state.backfills.get(id));
+    let keys = match theirs.filter(|b| b.spec.attach.is_some()) {
+        Some(_) => backfill::tui::keymap::hints(app, feed),
+        None => hints(),
+    };
+    draw_on(&mut buf, area, feed, app, look, &keys, now);
     buf
 }
 

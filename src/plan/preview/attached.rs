@@ -8,8 +8,13 @@ use crate::domain::{
     spec::Spec,
     state::{Backfill, ChunkState as S},
 };
+use crate::plan::lever;
 
 type Fact = (&'static str, String);
+
+/// What a preview says that does nothing.
+pub(super) const INSTEAD: &str =
+    "pause, resume, re-run, stop, cancel and replace work with the engine's own levers";
 
 /// The preview of a change of an attached backfill; its observations are laid over it.
 pub(super) fn make(backfill: &Backfill, ask: &Ask) -> Preview {
@@ -109,19 +114,12 @@ fn refused(backfill: &Backfill, why: &str) -> Preview {
         2,
         format!("backfill status {}", backfill.spec.name),
     );
-    preview.facts.push((
-        "instead",
-        "pause, resume, re-run, stop, cancel and replace work with the engine's own levers".to_owned(),
-    ));
+    preview.facts.push(("instead", INSTEAD.to_owned()));
     preview
 }
 
 fn no_native(backfill: &Backfill, what: &str) -> Preview {
-    let why = match native(backfill) {
-        Some(n) if n.is_cancelled() => format!("native backfill {} was cancelled", n.id),
-        Some(n) => format!("native backfill {} has ended", n.id),
-        None => "the DAG has no unfinished native backfill".to_owned(),
-    };
+    let why = lever::no_native(backfill.seen.as_ref()).unwrap_or_default();
     refused(backfill, &format!("Nothing to {what}: {why}"))
 }
 

@@ -1,5 +1,6 @@
 //! Why an action cannot be used right now, in words for the operator.
 
+use super::theirs;
 use crate::{
     domain::{
         event::Rule,
@@ -17,7 +18,7 @@ pub(super) fn always(_: &App, _: &Feed) -> Result<(), String> {
     Ok(())
 }
 
-fn backfill<'a>(app: &App, feed: &'a Feed) -> Result<&'a Backfill, String> {
+pub(super) fn backfill<'a>(app: &App, feed: &'a Feed) -> Result<&'a Backfill, String> {
     select::shown(app, feed).ok_or_else(|| "no backfill is on the screen".to_owned())
 }
 
@@ -82,6 +83,9 @@ pub(super) fn has_fold(app: &App, feed: &Feed) -> Result<(), String> {
 
 pub(super) fn can_pause(app: &App, feed: &Feed) -> Result<(), String> {
     let b = backfill(app, feed)?;
+    if b.spec.attach.is_some() {
+        return theirs::can_pause(b);
+    }
     // What failures stopped reads as incomplete, and is exactly what a resume starts again.
     match b.state() {
         state if state.is_final() && b.pause.is_none() && b.stopped.is_none() => Err(format!(
@@ -96,7 +100,8 @@ pub(super) fn can_pause(app: &App, feed: &Feed) -> Result<(), String> {
 pub(super) fn can_resume(app: &App, feed: &Feed) -> Result<(), String> {
     let b = backfill(app, feed)?;
     let latched = b.limit.rule == Rule::Latch;
-    match b.pause.is_some() || b.stopped.is_some() || b.breaker.is_some() || latched {
+    theirs::not_let_go(b)?;
+    match select::is_resumed_by_p(b) || b.breaker.is_some() || latched {
         true => Ok(()),
         false => Err(format!("{} is not paused by anyone", b.spec.name)),
     }
@@ -129,6 +134,7 @@ fn any_selected(
 
 pub(super) fn can_hold(app: &App, feed: &Feed) -> Result<(), String> {
     use ChunkState as S;
+    theirs::is_ours(app, feed, "p pauses it there, K stops a day")?;
     any_selected(
         app,
         feed,
@@ -139,6 +145,7 @@ pub(super) fn can_hold(app: &App, feed: &Feed) -> Result<(), String> {
 
 pub(super) fn can_skip(app: &App, feed: &Feed) -> Result<(), String> {
     use ChunkState as S;
+    theirs::is_ours(app, feed, "D calls a day done")?;
     let fits = |s| {
         matches!(
             s,
@@ -149,11 +156,13 @@ pub(super) fn can_skip(app: &App, feed: &Feed) -> Result<(), String> {
 }
 
 pub(super) fn can_stop(app: &App, feed: &Feed) -> Result<(), String> {
+    theirs::not_let_go(backfill(app, feed)?)?;
     any_selected(app, feed, ChunkState::is_active, "nothing of it runs")
 }
 
 pub(super) fn can_rerun_failed(app: &App, feed: &Feed) -> Result<(), String> {
     let b = backfill(app, feed)?;
+    theirs::not_let_go(b)?;
     if select::is_chosen(app) {
         return any_selected(app, feed, select::is_failed, "nothing of it failed");
     }
@@ -201,7 +210,9 @@ pub(super) fn somebody_supervises(_: &App, feed: &Feed) -> Result<(), String> {
 
 pub(super) fn can_scroll(app: &App, _: &Feed) -> Result<(), String> {
     match app.layers.last() {
-        Some(Layer::Plan(dialog)) if dialog.all_days.is_none() => Err("tab lists every day".to_owned()),
+        Some(Layer::Plan(dialog)) if dialog.all_days.is_none() && dialog.ways.len() < 2 => {
+            Err("tab lists every day".to_owned())
+        }
         Some(Layer::Why) => Err("there is nothing to scroll".to_owned()),
         _ => Ok(()),
     }

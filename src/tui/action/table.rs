@@ -1,6 +1,6 @@
 //! The table itself. The order of the rows is the order of help.
 
-use super::{Action, Class, Id, enabled};
+use super::{Action, Class, Id, enabled, theirs};
 use crate::tui::{
     keymap::{LAST, Place},
     model::{App, Feed},
@@ -8,6 +8,7 @@ use crate::tui::{
 
 const CALENDAR: u16 = Place::Calendar.bit();
 const EVENTS: u16 = Place::Events.bit();
+const EXECUTORS: u16 = Place::Executors.bit();
 const DRAWER: u16 = Place::Drawer.bit();
 const LOG: u16 = Place::Log.bit();
 const PLAN: u16 = Place::Plan.bit();
@@ -15,7 +16,7 @@ const WHY: u16 = Place::Why.bit();
 const HELP: u16 = Place::Help.bit();
 const TEXT: u16 = Place::Text.bit();
 /// Panels in which there is nothing to move in, so that the cursor of the calendar moves.
-const GRID: u16 = CALENDAR | Place::Lag.bit() | Place::Executors.bit();
+const GRID: u16 = CALENDAR | Place::Lag.bit() | EXECUTORS;
 const HOME: u16 = GRID | EVENTS;
 const DAYS: u16 = HOME | DRAWER;
 const READING: u16 = LOG | WHY | HELP;
@@ -323,7 +324,7 @@ pub static ACTIONS: &[Action] = &[
     look(Id::Rerun, "rerun", &[(DAYS, &["R"])], "re-run, done days too")
         .class(Class::Widen)
         .foot(72, "", "re-run")
-        .when(enabled::has_cursor),
+        .when(theirs::can_rerun),
     look(Id::Skip, "skip", &[(DAYS, &["s"])], "skip: settled without a run")
         .class(Class::Widen)
         .foot(74, "", "skip")
@@ -336,7 +337,7 @@ pub static ACTIONS: &[Action] = &[
     )
     .class(Class::Reduce)
     .foot(60, "", "limit")
-    .when(enabled::not_final),
+    .when(theirs::can_limit),
     look(
         Id::FreeLimit,
         "free-limit",
@@ -361,7 +362,39 @@ pub static ACTIONS: &[Action] = &[
         "cancel the whole order",
     )
     .class(Class::Final)
-    .when(enabled::not_final),
+    .when(theirs::can_cancel),
+    look(
+        Id::TakeDate,
+        "take-date",
+        &[(GRID & !EXECUTORS | EVENTS | DRAWER | WHY, &["a"])],
+        "adopt or clear the run that has the day's date",
+    )
+    .class(Class::Widen)
+    .foot(46, "", "date taken")
+    .when(theirs::can_take),
+    look(
+        Id::MarkAs,
+        "mark-as",
+        &[(DAYS, &["D"])],
+        "call days done or failed on the server, by your word",
+    )
+    .class(Class::Final)
+    .foot(78, "", "mark")
+    .when(theirs::can_mark),
+    look(Id::Detach, "detach", &[], "let go of somebody else's backfill")
+        .class(Class::Widen)
+        .when(theirs::can_detach),
+    look(
+        Id::PauseDag,
+        "pause-dag",
+        &[],
+        "freeze the whole DAG, its live schedule too",
+    )
+    .class(Class::Final)
+    .when(theirs::is_held),
+    look(Id::ResumeDag, "resume-dag", &[], "let a frozen DAG run again")
+        .class(Class::Widen)
+        .when(theirs::is_held),
     look(
         Id::StartSupervising,
         "start-supervising",

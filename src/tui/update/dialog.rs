@@ -1,9 +1,10 @@
 //! Everything that changes the world: what only reduces work is sent at once, the rest shows its plan and asks.
 
-use super::{Ctx, Machine, SENT, Seen, select};
+use super::{Ctx, Machine, SENT, Seen, select, theirs};
 use crate::{
     domain::{
         Time,
+        attach::Action,
         event::Payload,
         human,
         ids::{BackfillId, ChunkId},
@@ -37,9 +38,7 @@ pub(super) fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) ->
     };
     let (targets, chosen) = select::targets(&machine.app, backfill);
     match id {
-        Id::Pause if backfill.pause.is_some() || backfill.stopped.is_some() => {
-            open(machine, ctx, Ask::Resume, by)
-        }
+        Id::Pause if select::is_resumed_by_p(backfill) => open(machine, ctx, Ask::Resume, by),
         Id::Pause => pause(machine, backfill, ctx.now),
         Id::Resume => open(machine, ctx, Ask::Resume, by),
         Id::Hold if select::all_held(&machine.app, backfill) => open(machine, ctx, Ask::Release(targets), by),
@@ -51,7 +50,11 @@ pub(super) fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) ->
         Id::Rerun => open(machine, ctx, Ask::Rerun(targets, false), by),
         Id::Skip => open(machine, ctx, Ask::Skip(targets), by),
         Id::StopRunning => open(machine, ctx, Ask::Stop(active(backfill, targets)), by),
-        Id::CancelBackfill => open(machine, ctx, Ask::Cancel, by),
+        Id::CancelBackfill if backfill.spec.attach.is_none() => open(machine, ctx, Ask::Cancel, by),
+        Id::CancelBackfill | Id::TakeDate | Id::MarkAs | Id::Detach | Id::PauseDag | Id::ResumeDag => {
+            let ways = theirs::ways(backfill, id, &machine.app, targets);
+            open_one_of(machine, ctx, ways, by)
+        }
         Id::FreeLimit => open(machine, ctx, Ask::Cap(None), by),
         Id::Throttle => {
             machine.push(Layer::Throttle(String::new()));
@@ -150,14 +153,48 @@ fn about(machine: &Machine, ask: &Ask) -> Option<BackfillId> {
     }
 }
 
+/// Opens a plan dialog on the first of several ways to do it.
+fn open_one_of(machine: &mut Machine, ctx: &Ctx<'_>, ways: Vec<(String, Ask)>, by: char) -> Vec<Effect> {
+    let Some((_, first)) = ways.first().cloned() else {
+        return Vec::new();
+    };
+    let opened = open(machine, ctx, first, by);
+    if let Some(Layer::Plan(dialog)) = machine.app.layers.last_mut() {
+        dialog.ways = ways;
+    }
+    opened
+}
+
+/// The plan of the next or previous way to do it stands in the dialog; it has to be seen before it can be confirmed.
+pub(super) fn other_way(machine: &mut Machine, ctx: &Ctx<'_>, by: isize) {
+    let Some(Layer::Plan(dialog)) = machine.app.layers.last() else {
+        return;
+    };
+    let here = dialog.ways.iter().position(|(_, ask)| *ask == dialog.ask);
+    let next = here.and_then(|at| dialog.ways.get(at.checked_add_signed(by)?));
+    let Some((_, ask)) = next.filter(|_| dialog.outcome.as_deref() != Some(SENT)).cloned() else {
+        return;
+    };
+    let preview = ctx
+        .planner
+        .preview(ctx.feed, about(machine, &ask).as_ref(), &ask, ctx.now);
+    let phrase = phrase(machine, ctx.feed, &ask, &preview);
+    if let Some(Layer::Plan(dialog)) = machine.app.layers.last_mut() {
+        (dialog.ask, dialog.preview, dialog.phrase) = (ask, preview, phrase);
+        (dialog.changed, dialog.outcome) = (Vec::new(), None);
+    }
+    machine.seen = Seen::NotYet;
+}
+
 /// Opens a plan dialog on what the planner says now. The plan is kept by value.
-fn open(machine: &mut Machine, ctx: &Ctx<'_>, ask: Ask, by: char) -> Vec<Effect> {
+pub(super) fn open(machine: &mut Machine, ctx: &Ctx<'_>, ask: Ask, by: char) -> Vec<Effect> {
     let about = about(machine, &ask);
     let preview = ctx.planner.preview(ctx.feed, about.as_ref(), &ask, ctx.now);
     let phrase = phrase(machine, ctx.feed, &ask, &preview);
     machine.dialog_op = None;
     machine.push(Layer::Plan(Box::new(PlanDialog {
         ask,
+        ways: Vec::new(),
         preview,
         opened_by: by,
         changed: Vec::new(),
@@ -168,15 +205,21 @@ fn open(machine: &mut Machine, ctx: &Ctx<'_>, ask: Ask, by: char) -> Vec<Effect>
     Vec::new()
 }
 
-/// What has to be typed before something that cannot be taken back: the name of the order that ends, else how many
+/// What has to be typed before something that cannot be taken back: the name of what ends or freezes, else how many
 /// days it is about.
 fn phrase(machine: &Machine, feed: &Feed, ask: &Ask, preview: &Preview) -> Option<(String, String)> {
     if preview.class < 3 {
         return None;
     }
-    let name = select::shown(&machine.app, feed).map(|b| b.spec.name.to_string());
-    let wanted = match (ask, name) {
-        (Ask::Cancel, Some(name)) => name,
+    let spec = select::shown(&machine.app, feed).map(|b| &b.spec);
+    let wanted = match (ask, spec) {
+        (Ask::Cancel | Ask::Act(Action::Cancel { .. } | Action::Replace { .. }), Some(spec)) => {
+            spec.name.to_string()
+        }
+        (Ask::Act(Action::Pause { .. }), Some(spec)) => spec
+            .dag
+            .as_ref()
+            .map_or_else(|| spec.name.to_string(), |d| d.id.clone()),
         _ => preview.will.len().to_string(),
     };
     Some((wanted, String::new()))
@@ -296,6 +339,9 @@ pub(in crate::tui) fn read_limit(text: &str) -> Option<Limit> {
 /// plan. Returns `None`, with a word to the operator, while the line makes no sense.
 pub(super) fn throttle(machine: &mut Machine, ctx: &Ctx<'_>, text: &str) -> Option<Vec<Effect>> {
     let backfill = select::shown(&machine.app, ctx.feed)?;
+    if backfill.spec.attach.is_some() {
+        return theirs::limit(machine, ctx, backfill, text);
+    }
     let max = backfill.spec.max_limit;
     let limit = match read_limit(text) {
         None => Err("type 4, or auto, or 6 for 30m".to_owned()),

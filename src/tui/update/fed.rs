@@ -21,6 +21,7 @@ pub(super) fn take_in(machine: &mut Machine, feed: &Feed, now: Time) {
     if let Some(backfill) = select::shown(&machine.app, feed) {
         keep_identities(machine, backfill, now);
         tell_pause(machine, backfill, now);
+        tell_actions(machine, backfill, now);
     }
     look_for_refusals(machine, feed, now);
     stay_put(machine, feed);
@@ -178,6 +179,21 @@ fn tell_pause(machine: &mut Machine, backfill: &Backfill, now: Time) {
         },
         now,
     );
+}
+
+/// What became of an action is told once, in the server's words.
+fn tell_actions(machine: &mut Machine, backfill: &Backfill, now: Time) {
+    let over = backfill.asked.iter().filter(|a| !a.is_open());
+    let ended = over.clone().map(|a| a.seq).collect();
+    let before = machine.told_actions.replace((backfill.id.clone(), ended));
+    let Some((_, told)) = before.filter(|(id, _)| *id == backfill.id) else {
+        return;
+    };
+    let newest = over.filter(|a| !told.contains(&a.seq)).next_back();
+    if let Some((action, end)) = newest.and_then(|a| Some((&a.action, a.ended.as_ref()?))) {
+        let word = if end.ok { "done" } else { "NOT DONE" };
+        machine.say(format!("{}: {word}, {}", action.words(), end.said), now);
+    }
 }
 
 /// Whether the confirmation of the pause that stands was told.

@@ -62,6 +62,9 @@ pub(super) fn key(machine: &mut Machine, ctx: &Ctx<'_>, press: Press) -> Vec<Eff
                 text.truncate(kept);
             }
         }
+        (Code::Tab, _) if matches!(machine.app.layers.last(), Some(Layer::Plan(_))) => {
+            return act(machine, ctx, action(Id::AllDays), '\t');
+        }
         (Code::Down | Code::Tab, _) => return choose(machine, ctx, 1),
         (Code::Up | Code::BackTab, _) => return choose(machine, ctx, -1),
         (_, Some('n')) if key.ctrl => return choose(machine, ctx, 1),
@@ -126,8 +129,12 @@ fn edited(machine: &mut Machine) {
     }
 }
 
-/// Moves the choice in the palette.
+/// Moves the choice in the palette, or between the ways of a dialog; where its days are listed, the list.
 fn choose(machine: &mut Machine, ctx: &Ctx<'_>, by: isize) -> Vec<Effect> {
+    if matches!(machine.app.layers.last(), Some(Layer::Plan(_))) {
+        let scroll = if by > 0 { Id::ScrollDown } else { Id::ScrollUp };
+        return act(machine, ctx, action(scroll), '\t');
+    }
     if let Some(Layer::Palette(text, _)) = machine.app.layers.last() {
         let rows = palette::rows(&machine.app, ctx.feed, text).len();
         if let Some(Layer::Palette(_, at)) = machine.app.layers.last_mut() {

@@ -9,8 +9,10 @@ mod inside;
 pub mod palette;
 mod scroll;
 pub mod select;
+mod theirs;
 
 pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
+pub(in crate::tui) use theirs::{Line, read as read_theirs};
 
 use super::{
     action::{Action, Availability, Class, Id, action, availability},
@@ -70,6 +72,8 @@ pub struct Machine {
     second_p: Option<Time>,
     /// The pause whose confirmation was told: its start.
     told_pause: Option<Time>,
+    /// Actions of the shown backfill whose end is known.
+    told_actions: Option<(BackfillId, BTreeSet<u64>)>,
     /// What the feeder was last told to look at.
     watch: Watch,
     /// How often the operator asked for a look now.
@@ -139,6 +143,7 @@ impl Machine {
             pause_op: None,
             second_p: None,
             told_pause: None,
+            told_actions: None,
             watch: Watch::default(),
             looks: 0,
             pinned: false,
@@ -371,6 +376,11 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         | Id::FreeLimit
         | Id::StopRunning
         | Id::CancelBackfill
+        | Id::TakeDate
+        | Id::MarkAs
+        | Id::Detach
+        | Id::PauseDag
+        | Id::ResumeDag
         | Id::StartSupervising
         | Id::StopSupervising
         | Id::Confirm

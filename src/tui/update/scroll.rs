@@ -1,6 +1,6 @@
 //! Scrolling: the log, help, the days of a plan, the events.
 
-use super::{Ctx, Machine, inside, select};
+use super::{Ctx, Machine, dialog, inside, select};
 use crate::tui::{action::Id, keymap::hints, model::Layer, view::help::last_first};
 
 /// Moves what is on top by a row, or to one of its ends.
@@ -41,6 +41,9 @@ pub(super) fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
             Id::ScrollEnd => *at = help,
             _ => move_by(at, help, !back),
         },
+        Some(Layer::Plan(dialog)) if dialog.all_days.is_none() => {
+            dialog::other_way(machine, ctx, if back { -1 } else { 1 });
+        }
         Some(Layer::Plan(dialog)) => {
             let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
             if let Some(at) = dialog.all_days.as_mut() {

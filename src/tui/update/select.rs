@@ -5,6 +5,7 @@ use crate::{
         ids::ChunkId,
         state::{Backfill, Chunk, ChunkState},
     },
+    plan::{lever, why::is_taken},
     tui::{
         inside::{InsideView, rows},
         model::{App, Feed, Layer, Zoom},
@@ -159,11 +160,16 @@ pub fn few_all_held(app: &App, backfill: &Backfill) -> bool {
     roughly(app, backfill) <= LOOK_AT && all_held(app, backfill)
 }
 
+/// Whether `p` plans to resume: somebody paused it, failures stopped it, or it is paused on the server.
+pub fn is_resumed_by_p(backfill: &Backfill) -> bool {
+    backfill.pause.is_some() || backfill.stopped.is_some() || lever::is_paused_there(backfill)
+}
+
 /// Whether a chunk needs a human: what `n` jumps to without a filter. What will be tried again by itself does not.
 pub fn needs_you(chunk: &Chunk) -> bool {
     match chunk.state {
         ChunkState::Failed => chunk.retry.is_none(),
         ChunkState::Quarantined | ChunkState::Uncertain => true,
-        _ => false,
+        _ => is_taken(chunk),
     }
 }

@@ -437,6 +437,9 @@ fn stale(scene: &Scene<'_>) -> Option<chrono::DateTime<chrono::Utc>> {
     if old {
         return Some(scene.feed.as_of);
     }
+    if let Some(backfill) = scene.backfill.filter(|b| b.spec.attach.is_some()) {
+        return super::theirs::stale(backfill, scene.now);
+    }
     // The journal is fresh, but no executor has answered for a while: what runs may not run any more.
     let seen = scene.feed.executors.values().map(|e| e.seen);
     let newest = seen.max().flatten();

@@ -9,8 +9,10 @@ use crate::{
     domain::{
         calendar::Granularity,
         state::{Attempt, Backfill, Chunk, ChunkState, Mark},
+        tuning::Tuning,
     },
-    plan::why::words,
+    plan::why::{is_taken, why, words},
+    tui::{model::Feed, plans::surroundings},
 };
 
 /// `Fri 2022-11-25`; an hour with its offset; weeks and months with both ends, inclusive.
@@ -47,6 +49,10 @@ fn by(mark: &Mark, verb: &str, scene: &Scene<'_>) -> String {
 
 /// Why a chunk is as it is: one sentence, and what would change that, which may be empty.
 pub(super) fn reason(chunk: &Chunk, scene: &Scene<'_>) -> (String, String) {
+    let theirs = scene.backfill.is_some_and(|b| b.spec.attach.is_some());
+    if theirs || is_taken(chunk) {
+        return from_outside(chunk, scene).unwrap_or_default();
+    }
     let cursor = scene.app.cursor == Some(chunk.id);
     let cached = scene.app.why.as_ref().filter(|_| cursor);
     let unblock = cached.map_or_else(String::new, |w| w.unblock.clone());
@@ -77,6 +83,19 @@ pub(super) fn reason(chunk: &Chunk, scene: &Scene<'_>) -> (String, String) {
         _ => open(chunk, scene),
     };
     (own, unblock)
+}
+
+/// What is seen of somebody else's run is told by the planner alone, with the ages that hold now.
+fn from_outside(chunk: &Chunk, scene: &Scene<'_>) -> Option<(String, String)> {
+    let Feed {
+        state,
+        executors,
+        lease,
+        ..
+    } = scene.feed;
+    let around = surroundings(executors, lease, &Tuning::default(), scene.now);
+    let why = why(state, scene.backfill?, chunk.id, &around)?;
+    Some((why.text, why.unblock))
 }
 
 fn done(chunk: &Chunk, scene: &Scene<'_>) -> String {

@@ -1,12 +1,15 @@
 //! Dialogs that ask before the world changes: what will happen, what will not and why, with Cancel in focus.
 
+mod buttons;
+mod table;
+
 use super::{
     header::is_production,
     numbers::{of, until},
     scene::Scene,
 };
 use crate::{
-    plan::preview::{Ask, PreviewChunk},
+    plan::preview::Ask,
     tui::{
         model::PlanDialog,
         theme::{Level, Token},
@@ -216,9 +219,11 @@ pub(super) fn plan(
     let mut body: Vec<Row<'_>> = Vec::new();
     let will = preview.will.len() as u64;
     let most = area.height.saturating_sub(20).max(3);
+    let theirs = scene.backfill.is_some_and(|b| b.spec.attach.is_some());
+    body.extend(ways(scene, dialog));
     if will > 0 {
         let head = format!("{}, {}", of(will, unit), of(will, "attempt"));
-        let what = if preview.class == 1 || preview.will.iter().all(|c| c.attempt == 0) {
+        let what = if theirs || preview.class == 1 || preview.will.iter().all(|c| c.attempt == 0) {
             of(will, unit)
         } else {
             head
@@ -228,15 +233,15 @@ pub(super) fn plan(
             // Case B05: dates mean nothing without their zone.
             pieces.push(p(format!("  dates of {}", spec.timezone.name()), faint));
         }
-        body.push(Row::new(label(verb(dialog)), pieces));
-        body.extend(will_table(scene, dialog, usize::from(most)));
+        body.push(Row::new(label(buttons::verb(dialog)), pieces));
+        body.extend(table::will(scene, dialog, usize::from(most)));
         body.push(Row::blank());
     }
     if let Some(says) = whose(scene, dialog) {
         body.push(Row::new(label("these are"), vec![p(says, text)]));
         body.push(Row::blank());
     }
-    let not = will_not(scene, dialog, usize::from(most));
+    let not = table::will_not(scene, dialog, usize::from(most));
     if !not.is_empty() {
         body.extend(not);
         body.push(Row::blank());
@@ -287,7 +292,7 @@ pub(super) fn plan(
         title: vec![p(preview.title.clone(), look.bold(Token::Bright))],
         right: place(scene),
         body,
-        last: buttons(scene, dialog, unit),
+        last: buttons::draw(scene, dialog, unit),
         bar: class(preview.class),
         width: 78,
     };
@@ -296,6 +301,35 @@ pub(super) fn plan(
     let x = at.x + VALUE + columns(typed);
     canvas.dot(x, last, ' ', look.cursor());
     Some(Position::new(x, last))
+}
+
+/// The ways to do it, where there are several, and how to choose.
+fn ways<'a>(scene: &Scene<'_>, dialog: &PlanDialog) -> Vec<Row<'a>> {
+    if dialog.ways.len() < 2 {
+        return Vec::new();
+    }
+    let look = scene.look;
+    let (key, muted) = (look.bold(Token::Accent), look.ink(Token::Muted));
+    let row = |(i, (words, ask)): (usize, &(String, Ask))| {
+        let here = *ask == dialog.ask;
+        let sign = if here { look.glyphs.slot_used } else { ' ' };
+        let ink = if here { look.bold(Token::Bright) } else { muted };
+        Row {
+            label: (i == 0).then(|| p("choose", muted)),
+            pieces: vec![p(format!("{sign} "), key), p(words.clone(), ink)],
+            indent: -2,
+        }
+    };
+    let mut rows: Vec<Row<'a>> = dialog.ways.iter().enumerate().map(row).collect();
+    rows.push(Row::more(vec![
+        p("up down", key),
+        p(
+            " chooses; the plan below is of the chosen one",
+            look.ink(Token::Faint),
+        ),
+    ]));
+    rows.push(Row::blank());
+    rows
 }
 
 /// Without a selection a re-run of the failed is about all of them, wherever the cursor is.
@@ -308,13 +342,14 @@ fn whose(scene: &Scene<'_>, dialog: &PlanDialog) -> Option<String> {
     }
     let among = |id| dialog.preview.will.iter().any(|c| c.chunk == id);
     let cursor = scene.app.cursor.and_then(|id| backfill.chunk(id));
+    let all = if backfill.spec.attach.is_some() {
+        "all that failed"
+    } else {
+        "all in the order"
+    };
     Some(match cursor.filter(|c| !among(c.id)) {
-        None => "all in the order".to_owned(),
-        Some(chunk) => format!(
-            "all in the order; {} under the cursor is {}",
-            chunk.id,
-            chunk.state.word()
-        ),
+        None => all.to_owned(),
+        Some(chunk) => format!("{all}; {} under the cursor is {}", chunk.id, chunk.state.word()),
     })
 }
 
@@ -335,238 +370,4 @@ pub(super) fn place<'a>(scene: &Scene<'_>) -> Vec<Piece<'a>> {
     }
     pieces.push(p(spec.executor.to_string(), look.ink(Token::Text)));
     pieces
-}
-
-/// What happens to the listed chunks.
-fn verb(dialog: &PlanDialog) -> &'static str {
-    match dialog.ask {
-        Ask::Skip(_) => "will skip",
-        Ask::Stop(_) | Ask::Cancel => "will stop",
-        _ => "will run",
-    }
-}
-
-fn will_table<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Row<'a>> {
-    let look = scene.look;
-    let (text, muted, faint) = (
-        look.ink(Token::Text),
-        look.ink(Token::Muted),
-        look.ink(Token::Faint),
-    );
-    let all = &dialog.preview.will;
-    // Where all lanes are normal, nothing is said about lanes.
-    let lanes = all.iter().any(|c| c.lane != "normal");
-    let room = if lanes { 16 } else { 25 };
-    let cut =
-        |text: &str, max: u16| crate::tui::widgets::fit::fit(text, max, look.glyphs.cut_off).into_owned();
-    let row = |day: &str, last: &str, attempt: &str, profile: &str, lane: &str| {
-        let (last, profile) = (pad(&cut(last, room), room + 1), pad(&cut(profile, 8), 9));
-        let lane = if lanes { lane } else { "" };
-        let row = format!("{day:<17}{last}{attempt:>7}  {profile}{lane}");
-        row.trim_end().to_owned()
-    };
-    let mut rows = vec![Row::more(vec![p(
-        row("day", "last attempt", "attempt", "profile", "lane"),
-        faint,
-    )])];
-    let (skip, few) = match dialog.all_days {
-        Some(first) => (first.min(all.len().saturating_sub(1)), most.max(FEW)),
-        None if all.len() > FEW => (0, FEW - 1),
-        None => (0, FEW),
-    };
-    // The day that the operator looks at comes first; the others keep the order of their starts.
-    let here = |c: &&PreviewChunk| Some(c.chunk) == scene.app.cursor;
-    let sorted = all.iter().filter(here).chain(all.iter().filter(|c| !here(c)));
-    for chunk in sorted.skip(skip).take(few) {
-        let state = scene.backfill.and_then(|b| b.chunk(chunk.chunk)).map(|c| c.state);
-        let sign = state.map_or(' ', |s| look.glyphs.narrow(s));
-        let ink = state.map_or(muted, |s| look.word(s));
-        let day = match chunk.chunk.hour {
-            None => chunk.chunk.date.format("%a %Y-%m-%d").to_string(),
-            Some(_) => chunk.chunk.to_string(),
-        };
-        let attempt = if chunk.attempt == 0 {
-            String::new()
-        } else {
-            chunk.attempt.to_string()
-        };
-        rows.push(Row {
-            label: None,
-            pieces: vec![
-                p(format!("{sign} "), ink),
-                p(row(&day, &chunk.last, &attempt, &chunk.profile, chunk.lane), text),
-            ],
-            indent: -2,
-        });
-    }
-    let left = all.len().saturating_sub(skip + few);
-    if left > 0 {
-        let how = if dialog.all_days.is_some() {
-            "below"
-        } else {
-            "tab lists them"
-        };
-        rows.push(Row::more(vec![p(format!("and {left} more, {how}"), muted)]));
-    }
-    rows
-}
-
-/// Blanks after a text, counted in columns.
-fn pad(text: &str, to: u16) -> String {
-    let blanks = to.saturating_sub(columns(text));
-    format!("{text}{}", " ".repeat(usize::from(blanks)))
-}
-
-/// Those left alone, grouped by reason, most first.
-fn will_not<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> Vec<Row<'a>> {
-    let look = scene.look;
-    let (text, muted) = (look.ink(Token::Text), look.ink(Token::Muted));
-    let unit = scene.backfill.map_or("chunk", |b| b.spec.granularity.word());
-    let all = &dialog.preview.will_not;
-    let mut rows: Vec<Row<'a>> = Vec::new();
-    let label = |rows: &Vec<Row<'_>>| rows.is_empty().then(|| p("will not", muted));
-    if dialog.all_days.is_some() {
-        for (chunk, why) in all.iter().take(most) {
-            let pieces = vec![p(format!("{chunk}  "), text), p(why.clone(), muted)];
-            rows.push(Row {
-                label: label(&rows),
-                pieces,
-                indent: 0,
-            });
-        }
-        if all.len() > most {
-            rows.push(Row::more(vec![p(
-                format!("and {} more", all.len() - most),
-                muted,
-            )]));
-        }
-        return rows;
-    }
-    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    for (chunk, why) in all {
-        match groups.iter_mut().find(|(w, _)| w == why) {
-            Some((_, chunks)) => chunks.push(chunk.to_string()),
-            None => groups.push((why, vec![chunk.to_string()])),
-        }
-    }
-    groups.sort_by_key(|(_, chunks)| std::cmp::Reverse(chunks.len()));
-    let hidden = groups.len().saturating_sub(5);
-    for (why, chunks) in groups.into_iter().take(5) {
-        let which = match chunks.as_slice() {
-            [one] => format!("{one}, "),
-            [first, .., last] if chunks.len() > 3 => format!("{first} .. {last}, "),
-            few => format!("{}, ", few.join(", ")),
-        };
-        let pieces = vec![
-            p(of(chunks.len() as u64, unit), look.bold(Token::Text)),
-            p(format!("  {which}{why}"), muted),
-        ];
-        rows.push(Row {
-            label: label(&rows),
-            pieces,
-            indent: 0,
-        });
-    }
-    if hidden > 0 {
-        rows.push(Row::more(vec![p(
-            format!("and {hidden} more reasons, tab lists them"),
-            muted,
-        )]));
-    }
-    rows
-}
-
-/// Cancel in focus, then the acting key with verb and count.
-fn buttons<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Vec<Row<'a>> {
-    let look = scene.look;
-    let (text, muted, key) = (
-        look.ink(Token::Text),
-        look.ink(Token::Muted),
-        look.bold(Token::Accent),
-    );
-    if let Some(outcome) = &dialog.outcome {
-        return vec![
-            Row::more(vec![p(outcome.clone(), look.bold(Token::Bright))]),
-            Row::more(vec![p("esc", key), p(" closes", muted)]),
-        ];
-    }
-    let mut rows = Vec::new();
-    let ready = match &dialog.phrase {
-        Some((wanted, typed)) => {
-            rows.push(Row::new(
-                p("type", muted),
-                vec![p(typed.clone(), look.bold(Token::Bright))],
-            ));
-            rows.push(Row::more(vec![p(
-                format!("\"{wanted}\" to allow it"),
-                if wanted == typed {
-                    look.ink(Token::Ok)
-                } else {
-                    muted
-                },
-            )]));
-            rows.push(Row::blank());
-            wanted == typed
-        }
-        None => true,
-    };
-    let empty = dialog.preview.will.is_empty() && acts_on_chunks(dialog);
-    let mut pieces = vec![p("  Cancel  ", look.cursor())];
-    if empty {
-        pieces.push(p("   nothing to do", muted));
-    } else if !ready {
-        pieces.push(p("   y ", muted));
-        pieces.push(p(act(dialog, unit), muted));
-        pieces.push(p(" after the phrase", muted));
-    } else {
-        pieces.push(p("   y", key));
-        pieces.push(p(format!(" {}", act(dialog, unit)), text));
-    }
-    if !dialog.preview.will.is_empty() || !dialog.preview.will_not.is_empty() {
-        pieces.push(p("   tab", key));
-        pieces.push(p(
-            if dialog.all_days.is_some() {
-                " summary"
-            } else {
-                " every day"
-            },
-            muted,
-        ));
-    }
-    rows.push(Row::more(pieces));
-    rows.push(Row::more(vec![p("enter cancels", look.ink(Token::Faint))]));
-    rows
-}
-
-fn acts_on_chunks(dialog: &PlanDialog) -> bool {
-    matches!(
-        dialog.ask,
-        Ask::Rerun(..) | Ask::Skip(_) | Ask::Release(_) | Ask::Stop(_)
-    )
-}
-
-/// The verb of the acting key, with the count again.
-fn act(dialog: &PlanDialog, unit: &str) -> String {
-    let n = of(dialog.preview.will.len() as u64, unit);
-    match &dialog.ask {
-        Ask::Rerun(..) => format!("run {n}"),
-        Ask::Skip(_) => format!("skip {n}"),
-        Ask::Release(_) => format!("release {n}"),
-        Ask::Stop(_) => format!("stop {n}"),
-        Ask::Resume => "resume".to_owned(),
-        Ask::Cap(Some(cap)) => format!("cap at {cap}"),
-        Ask::Cap(None) => "take the cap away".to_owned(),
-        Ask::Force(limit, span) => {
-            format!(
-                "force {limit} for {}",
-                super::numbers::duration(super::numbers::delta(*span))
-            )
-        }
-        Ask::Act(action) => action.words(),
-        Ask::Take(_, _, how) => how.word().to_owned(),
-        Ask::Detach => "let go of it".to_owned(),
-        Ask::Cancel => "cancel the whole order".to_owned(),
-        Ask::StopSupervising => "stop supervising".to_owned(),
-        Ask::StartSupervising => "start supervising".to_owned(),
-    }
 }

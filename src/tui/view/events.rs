@@ -1,5 +1,7 @@
 //! Events as lines: newest on top, what changed something in plain text, the rest quieter.
 
+mod actions;
+
 use super::{
     calendar::name,
     numbers::{age, clock, count, duration, of, short_clock, until},
@@ -224,7 +226,7 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
             chunks,
             event,
         )),
-        other => Some(command(event, scene, other)),
+        other => Some(actions::line(event, scene, other).unwrap_or_else(|| command(event, scene, other))),
     }
 }
 
@@ -376,6 +378,9 @@ fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
     let (held, run) = (look.glyphs.narrow(ChunkState::Held), look.glyphs.slot_used);
     let (up, down) = (look.glyphs.rising, look.glyphs.falling);
     match payload {
+        Payload::Started { spec, .. } if spec.attach.is_some() => {
+            say(Token::Info, run, format!("attached by {who}{reason}"), "attached")
+        }
         Payload::Started { .. } => say(Token::Info, run, format!("started by {who}{reason}"), "started"),
         Payload::Paused { until: None } => {
             say(Token::Warn, held, format!("paused by {who}{reason}"), "paused")

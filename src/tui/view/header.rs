@@ -1,10 +1,13 @@
 //! The header: who and what on row 0, then slots whose numbers stand at the same place in every state, then *why*.
 
+mod theirs;
+
 use super::{
     end, memo,
     numbers::{age, clock, count, delta, duration, exact, lag, percent, rough, slope, whole},
     scene::Scene,
     sentences::{Allowed, Binder, StateWord, allowed, clauses, state_word, why},
+    theirs::subjects,
 };
 use crate::{
     domain::{
@@ -41,6 +44,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         120.. => &FULL,
         _ => &NARROW,
     };
+    let attached = backfill.spec.attach.is_some();
     let word = state_word(scene.feed, backfill, scene.now);
     let allowed = allowed(backfill, scene.now);
     for (i, x) in slots.iter().enumerate() {
@@ -57,6 +61,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
                 vec![p("STATE", scene.look.ink(Token::Muted))],
                 chip(scene, &word, slot.room()),
             ),
+            1 if attached => theirs::running(scene, backfill, slot.wide),
             1 => running(scene, backfill, allowed, slot.wide),
             2 => lag_slot(scene, backfill, slot),
             3 => done(scene, backfill, slot.wide),
@@ -64,6 +69,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
                 vec![p("NEEDS YOU", scene.look.ink(Token::Muted))],
                 needs_you(scene, slot.room()),
             ),
+            5 if attached => theirs::seen(scene, backfill, slot.room()),
             5 => end::slot(scene, backfill, allowed, slot.wide),
             6 => endpoints(scene, slot.room()),
             _ => cliff(scene, backfill),
@@ -109,6 +115,10 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     right.push(p(format!(" {}", local.format("%Z")), muted));
     let right_x = canvas.right(1, y, end - 1, &right);
     let x = canvas.put(1, y, right_x, spec.name.as_str(), look.bold(Token::Bright));
+    let x = match theirs::whose(scene, backfill) {
+        Some(whose) => canvas.put(x + 2, y, right_x, &whose.text, whose.style),
+        None => x,
+    };
     let x = match &spec.environment {
         Some(environment) => {
             let word = environment.to_uppercase();
@@ -127,9 +137,17 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
         unit(spec.granularity)
     );
     let range = format!("{} .. {}, {n}, {}", spec.start, spec.end, spec.timezone.name());
-    let target = format!("   {}", spec.target);
-    let items = [vec![p(range.clone(), muted)], vec![p(target, muted)]];
     let room = right_x.saturating_sub(x + 4);
+    // Of somebody else's the first thing to know is what it is.
+    let subject = spec.attach.as_ref().and_then(|_| {
+        let all = subjects(backfill).into_iter();
+        all.clone().find(|s| columns(s) <= room).or(all.last())
+    });
+    let (range, more) = match subject {
+        Some(subject) => (subject, format!("   {range}")),
+        None => (range, format!("   {}", spec.target)),
+    };
+    let items = [vec![p(range.clone(), muted)], vec![p(more, muted)]];
     if let Some(error) = &scene.feed.state.config_error {
         // It takes the place of the range: what was asked for in the file is not what is in force.
         let says = match room {
@@ -564,7 +582,11 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         chip(scene, if area.width >= 60 { &word } else { &short }, room),
         lag_slot(scene, backfill, slot).1.into_iter().take(2).collect(),
         needs_you(scene, 26),
-        running(scene, backfill, allowed, false).1,
+        if backfill.spec.attach.is_some() {
+            theirs::running(scene, backfill, false).1
+        } else {
+            running(scene, backfill, allowed, false).1
+        },
         done(scene, backfill, false).1,
     ];
     canvas.items(1, y + 1, end.saturating_sub(1), 2, &items);

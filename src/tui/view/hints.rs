@@ -38,8 +38,8 @@ pub struct Hints {
 }
 
 /// First words of the verbs that do something to chunks.
-const ACTS: [&str; 8] = [
-    "re-run", "skip", "hold", "release", "stop", "log", "resolve", "clear",
+const ACTS: [&str; 10] = [
+    "re-run", "skip", "hold", "release", "stop", "log", "resolve", "clear", "adopt", "call",
 ];
 
 impl Hints {

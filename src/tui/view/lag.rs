@@ -31,6 +31,8 @@ pub(super) struct Around {
     pub running: bool,
     /// The times under the strips.
     pub times: bool,
+    /// Without a signal, its place is free for what was asked of an engine.
+    pub actions: bool,
     /// Columns right of the chart for the labels, with the gap before them.
     pub labels: u16,
 }
@@ -131,7 +133,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, aroun
     let span = Span::of(scene.signal, scene.now, draining);
     title(canvas, area, scene, span);
     let Some(signal) = scene.signal else {
-        return without_signal(canvas, area, scene);
+        return without_signal(canvas, area, scene, around.actions);
     };
     let below = 1 + u16::from(around.running) + u16::from(around.times);
     let rows = area.height.saturating_sub(1 + below);
@@ -204,14 +206,24 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, span: Span) {
     }
 }
 
-fn without_signal(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
+fn without_signal(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, with_actions: bool) {
     let look = scene.look;
     let protects = scene.backfill.is_some_and(|b| !b.spec.signals.is_empty());
-    let text = if protects {
-        "No sample has arrived yet. Nothing starts before the second valid one."
-    } else {
-        "No signal protects this backfill: the limit does not follow any lag."
+    let theirs = scene.backfill.is_some_and(|b| b.spec.attach.is_some());
+    let text = match (protects, theirs) {
+        (true, false) => "No sample has arrived yet. Nothing starts before the second valid one.",
+        (true, true) => "No sample has arrived yet. It runs on until one says otherwise.",
+        (false, false) => "No signal protects this backfill: the limit does not follow any lag.",
+        (false, true) => "No signal protects this backfill: no lag pauses it.",
     };
+    if theirs && with_actions && area.height >= 5 {
+        let below = Rect {
+            y: area.y + 3,
+            height: area.height - 3,
+            ..area
+        };
+        super::actions::draw(canvas, below, scene);
+    }
     for (i, line) in wrap(text, area.width.min(60)).iter().enumerate() {
         let y = area.y + 1 + i as u16;
         if y < area.bottom() {

@@ -58,6 +58,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         running: chart >= 8,
         times: chart >= 6,
         labels: ROOMY,
+        actions: true,
     };
     let at = Rect {
         x: area.x + 1,

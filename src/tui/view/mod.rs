@@ -1,6 +1,7 @@
 //! What is drawn: pure functions of feed, operator, look, area and now. Nothing here waits, reads a clock or
 //! changes anything.
 
+mod actions;
 mod calendar;
 mod chunk_words;
 mod dialog;
@@ -29,6 +30,7 @@ mod scene;
 mod selection;
 pub mod sentences;
 mod shares;
+pub mod theirs;
 pub mod verdict;
 
 pub use hints::{HelpRow, Hints, PaletteRow};
@@ -407,6 +409,7 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
         running: tall,
         times: size != Size::Narrow || panels.lag.height >= 7,
         labels: lag::SLIM,
+        actions: !wide,
     };
     lag::draw(canvas, panels.lag, scene, around);
     if let Some(right) = panels.right {
@@ -482,15 +485,31 @@ fn right_panel(
         scene,
     );
     let y = at.y + rows + u16::from(events_below);
-    let rest = Rect {
+    let mut rest = Rect {
         y,
         height: at.bottom().saturating_sub(y),
         ..at
     };
     if events_below {
-        plan_panel::draw(canvas, rest, scene);
+        return plan_or_actions(canvas, rest, scene);
+    }
+    // Without a signal they stand where its chart would.
+    let wanted = actions::rows(scene).min(5);
+    if wanted > 0 && scene.signal.is_some() && actions::instead_of_plan(scene) && rest.height >= wanted + 4 {
+        let height = wanted;
+        actions::draw(canvas, Rect { height, ..rest }, scene);
+        rest.y += height;
+        rest.height -= height;
+    }
+    events::draw(canvas, rest, scene, false);
+}
+
+/// What starts next; of somebody else's backfill, which has no plan of ours, what was asked of its engine.
+fn plan_or_actions(canvas: &mut Canvas<'_>, at: Rect, scene: &Scene<'_>) {
+    if actions::instead_of_plan(scene) {
+        actions::draw(canvas, at, scene);
     } else {
-        events::draw(canvas, rest, scene, false);
+        plan_panel::draw(canvas, at, scene);
     }
 }
 
@@ -524,7 +543,7 @@ fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
                 scene,
             );
         } else {
-            plan_panel::draw(canvas, at, scene);
+            plan_or_actions(canvas, at, scene);
         }
     }
     executors::draw(canvas, parts.executors, scene);

@@ -1,5 +1,7 @@
 //! Layers that ask or explain: the limit, why, the palette.
 
+mod limit;
+
 use super::{
     chunk_words::{date, reason},
     dialog::{LABEL, Row, Sheet, VALUE, class, place},
@@ -30,6 +32,9 @@ pub(super) fn throttle(
     typed: &str,
 ) -> Option<Position> {
     let backfill = scene.backfill?;
+    if backfill.spec.attach.is_some() {
+        return limit::draw(canvas, area, scene, backfill, typed);
+    }
     let look = scene.look;
     let (text, muted, bright) = (
         look.ink(Token::Text),

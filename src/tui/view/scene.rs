@@ -82,8 +82,9 @@ impl<'a> Scene<'a> {
     /// The estimate, if it is about the shown backfill.
     pub fn estimate(&self) -> Option<&'a Estimate> {
         let estimate = self.feed.estimate.as_ref()?;
+        // What somebody else runs is in no plan of ours that could be reckoned with.
         self.backfill
-            .is_some_and(|b| b.id == estimate.backfill)
+            .is_some_and(|b| b.id == estimate.backfill && b.spec.attach.is_none())
             .then_some(estimate)
     }
 

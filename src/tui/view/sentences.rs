@@ -1,7 +1,10 @@
 //! The state word, the limit that holds, and the one sentence that says what binds right now. Pure, and apart from
 //! drawing, so that each can be read in a test.
 
-use super::numbers::{age, clock, count, of, until};
+use super::{
+    numbers::{age, clock, count, of, until},
+    theirs,
+};
 use crate::{
     domain::{
         Time,
@@ -112,6 +115,9 @@ pub fn blind_since(feed: &Feed, backfill: &Backfill) -> Option<(String, Time, St
 
 /// The word of the STATE slot.
 pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
+    if backfill.spec.attach.is_some() {
+        return theirs::state_word(feed, backfill, now);
+    }
     let word = |long: &str, short: &str, tone| StateWord {
         long: long.to_owned(),
         short: short.to_owned(),
@@ -177,6 +183,9 @@ pub fn why(feed: &Feed, backfill: &Backfill, now: Time) -> String {
         return format!(
             "this program only watches: the journal has an event {kind} v{version} that is newer than it"
         );
+    }
+    if backfill.spec.attach.is_some() {
+        return theirs::why(feed, backfill, now);
     }
     if let Some(sentence) = why_ended(backfill, now) {
         return sentence;
@@ -260,7 +269,8 @@ fn why_ended(backfill: &Backfill, now: Time) -> Option<String> {
     })
 }
 
-fn quoted(mark: &Mark) -> String {
+/// A human's reason, as it follows a sentence.
+pub(super) fn quoted(mark: &Mark) -> String {
     mark.reason
         .as_ref()
         .map_or_else(String::new, |reason| format!(": \"{reason}\""))

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         Time,
         event::{Payload, Read, Rule},
-        state::Backfill,
+        state::{Backfill, ChunkState},
         tuning::Tuning,
     },
     tui::{
@@ -299,7 +299,10 @@ fn still_running(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, backfil
     if area.height < 2 {
         return;
     }
-    let active: Vec<_> = backfill.active().collect();
+    let theirs = backfill.spec.attach.is_some();
+    // What waits on the server is active, too, and does not run.
+    let runs = |c: &&crate::domain::state::Chunk| !theirs || c.state == ChunkState::Running;
+    let active: Vec<_> = backfill.active().filter(runs).collect();
     let title = format!("STILL RUNNING {}", active.len());
     super::calendar::name(
         canvas,
