@@ -61,11 +61,7 @@ impl Budget {
     /// There is none now: how long until there may be one.
     pub fn take(&mut self, now: BootInstant, purpose: Purpose) -> Result<(), Duration> {
         self.forget(now);
-        let places = match purpose {
-            Purpose::ColdStart => usize::MAX,
-            Purpose::Act => self.per_minute,
-            Purpose::Read => self.per_minute - self.per_minute / ACT_SHARE,
-        };
+        let places = self.places(purpose);
         let mut counted = self.sent.iter().filter(|(_, exempt)| !exempt);
         let count = counted.clone().count();
         if count >= places
@@ -75,6 +71,21 @@ impl Budget {
         }
         self.sent.push_back((now, purpose == Purpose::ColdStart));
         Ok(())
+    }
+
+    /// How many places there are now.
+    pub fn room(&mut self, now: BootInstant, purpose: Purpose) -> usize {
+        self.forget(now);
+        let taken = self.sent.iter().filter(|(_, exempt)| !exempt).count();
+        self.places(purpose).saturating_sub(taken)
+    }
+
+    const fn places(&self, purpose: Purpose) -> usize {
+        match purpose {
+            Purpose::ColdStart => usize::MAX,
+            Purpose::Act => self.per_minute,
+            Purpose::Read => self.per_minute - self.per_minute / ACT_SHARE,
+        }
     }
 
     /// How many were sent in the last minute, those outside the budget included.

@@ -4,7 +4,8 @@
 //! methods are the calls, of both APIs where both have them. Every answer is of the same types ([`wire`]), whatever
 //! the version.
 //!
-//! On it stands [`AirflowExecutor`], which runs chunks as DAG runs.
+//! On it stand [`AirflowExecutor`], which runs chunks as DAG runs, and [`AirflowLevers`], which looks at what others
+//! started and has a hand in it.
 
 mod attach;
 mod auth;
@@ -13,18 +14,21 @@ mod calls;
 mod clock;
 mod connection;
 mod dates;
+mod deadline;
 mod drive;
 mod error;
 mod executor;
 mod health;
+mod inside;
 mod intent;
 mod jwt;
+mod lines;
 mod survey;
 mod verdict;
 mod watch;
 pub mod wire;
 
-pub use attach::AirflowLevers;
+pub use attach::{AirflowLevers, likely_zone, zone_note};
 pub use auth::{Auth, Standing};
 pub use budget::{Budget, Purpose};
 pub use calls::{ALL_DAGS, BackfillOrder, Listing, Mark, Rerun, RunQuery, TaskPlace, Trigger, Window};

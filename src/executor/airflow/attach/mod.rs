@@ -1,6 +1,23 @@
-//! Somebody else's backfill on an Airflow: its levers.
+//! Somebody else's backfill on an Airflow: looking at it, and the levers that Airflow has for it.
+//!
+//! One who looks holds the runs of the window ([`held`]): read once in spans of dates ([`read`]), then kept up to date
+//! by a few small questions an interval ([`look`], [`rounds`], [`search`]). Which day a run belongs to is told by [`days`]; why nothing moves by
+//! [`facts`].
 
 mod actions;
+mod days;
+mod facts;
+mod find;
+mod held;
+mod look;
+mod offers;
+mod pool;
+mod read;
+mod rounds;
+mod search;
+
+pub use days::{likely_zone, zone_note};
+pub(super) use pool::Neighbours;
 
 use super::executor::Inner;
 use crate::{
@@ -8,36 +25,27 @@ use crate::{
         attach::{Action, Asked, PoolSeen},
         ids::ChunkId,
     },
-    executor::attach::{Levers, Next, Observer, Offer, Sight, Target},
-    net::{AdapterError, Cause},
+    executor::attach::{Found, Levers, Next, Observer, Offer, Target},
+    net::AdapterError,
 };
 use async_trait::async_trait;
-use std::sync::Arc;
+use chrono_tz::Tz;
+use std::{sync::Arc, time::Duration};
 
 /// The levers of one server.
+#[derive(Clone)]
 pub struct AirflowLevers {
     pub(super) inner: Arc<Inner>,
 }
 
-struct Blind(AdapterError);
-
-#[async_trait]
-impl Observer for Blind {
-    async fn look(&mut self) -> Result<Sight, AdapterError> {
-        Err(self.0.clone())
-    }
-}
-
-impl AirflowLevers {
-    fn blind(&self) -> AdapterError {
-        self.inner.error("look", Cause::Local, "this build cannot look")
-    }
-}
-
 #[async_trait]
 impl Levers for AirflowLevers {
-    fn observer(&self, _: Target) -> Box<dyn Observer> {
-        Box::new(Blind(self.blind()))
+    fn interval(&self) -> Duration {
+        self.inner.interval
+    }
+
+    fn observer(&self, target: Target) -> Box<dyn Observer> {
+        Box::new(look::Eye::new(Arc::clone(&self.inner), target))
     }
 
     async fn next(&self, target: &Target, asked: &Asked) -> Result<Next, AdapterError> {
@@ -48,15 +56,54 @@ impl Levers for AirflowLevers {
         actions::perform(&self.inner, target, call).await
     }
 
-    async fn pool(&self, _: &str) -> Result<PoolSeen, AdapterError> {
-        Err(self.blind())
+    async fn pool(&self, name: &str) -> Result<PoolSeen, AdapterError> {
+        Ok(pool::seen(&self.inner, name, None).await?)
     }
 
     async fn dry_run(&self, target: &Target, action: &Action) -> Result<Vec<ChunkId>, AdapterError> {
         actions::dry_run(&self.inner, target, action).await
     }
 
+    async fn find(
+        &self,
+        dag: Option<&str>,
+        native: Option<u64>,
+        zone: Option<Tz>,
+    ) -> Result<Found, AdapterError> {
+        find::find(&self.inner, dag, native, zone).await
+    }
+
     async fn offers(&self) -> Result<Vec<Offer>, AdapterError> {
-        Err(self.blind())
+        Ok(offers::offers(&self.inner.server).await?)
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::super::wire::Run;
+    use crate::domain::spec::Spec;
+    use serde_json::{Value, json};
+
+    /// An order of these days.
+    pub fn order(zone: &str, first: &str, last: &str, granularity: &str) -> Spec {
+        serde_json::from_value(json!({
+            "name": "events", "target": "events_daily", "environment": null, "start": first, "end": last,
+            "granularity": granularity, "timezone": zone, "executor": "airflow", "command": [],
+            "dag": {"id": "events_daily"}, "attach": {"native": null}, "cwd": "/", "env_pass": [], "env": {},
+            "env_secrets": [], "max_limit": 1, "order": "oldest-first", "signals": [], "on_failure": "continue",
+            "profiles": [{"name": "default", "memory": null, "deadline_ms": null}], "lanes": {}, "source": {},
+            "idempotent": true,
+        }))
+        .unwrap()
+    }
+
+    /// A run with these fields.
+    pub fn run(fields: Value) -> Run {
+        let mut all =
+            json!({"dag_run_id": "r", "dag_id": "events_daily", "state": "queued", "run_type": "manual"});
+        all.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
     }
 }

@@ -12,6 +12,7 @@ mod tasks;
 
 pub use backfills::BackfillOrder;
 pub use pages::Listing;
+pub(super) use pages::as_of;
 pub use runs::{ALL_DAGS, Mark, Rerun, RunQuery, Trigger, Window};
 pub use tasks::TaskPlace;
 

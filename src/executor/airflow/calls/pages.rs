@@ -176,7 +176,7 @@ impl<T, K: Eq + Hash> Reading<T, K> {
 }
 
 /// The server's clock when it looked, less what it could not see yet. `Date` has whole seconds and is of the answer.
-fn as_of(answer: &Answer) -> Option<Time> {
+pub(in crate::executor::airflow) fn as_of(answer: &Answer) -> Option<Time> {
     let spent = TimeDelta::from_std(answer.answered_after).ok()? + UNSEEN;
     answer.date()?.checked_sub_signed(spent)
 }
