@@ -6,8 +6,12 @@ use crate::{
 };
 use backfill::{
     domain::attach::Action,
-    executor::airflow::wire::{Run, RunState},
+    executor::airflow::{
+        Mark, Trigger,
+        wire::{Run, RunState},
+    },
 };
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_whole_dag_is_frozen_only_if_that_is_asked_for_on_both_versions() {
@@ -228,4 +232,53 @@ async fn without_the_permission_nothing_is_done_and_the_server_is_quoted() {
         said.starts_with("pool backfill_pool still has 2 slots: real: 403, not allowed"),
         "{said}"
     );
+}
+
+/// Runs of such a DAG have no logical date; a clear goes by their id, a day by the date of their partition.
+#[tokio::test]
+async fn a_partition_is_run_again_ended_and_marked_as_any_day() {
+    let hand = Hand::admin(three());
+    let dag = "partitioned_daily";
+    let place = target(dag, "UTC", ("2022-11-01", "2022-11-03"), None);
+    let id = "theirs__2022-11-02";
+    let state = || async { hand.airflow.run(dag, id).await.unwrap().map(|r| r.state) };
+    while state().await.is_some() {
+        let _ = hand.airflow.mark_run(dag, id, Mark::Failed).await;
+        let _ = hand.airflow.delete_run(dag, id).await;
+    }
+    let order = Trigger {
+        dag: dag.to_owned(),
+        run: id.to_owned(),
+        logical_date: None,
+        interval: None,
+        conf: serde_json::Map::new(),
+        note: None,
+        partition_key: Some("2022-11-02".to_owned()),
+    };
+    let first = hand.airflow.trigger(&order).await.unwrap().queued_at;
+    while state().await != Some(RunState::Success) {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let said = hand
+        .act(&place, rerun(&["2022-11-01", "2022-11-02"]), Some(0))
+        .await
+        .bad();
+    assert!(said.starts_with("2022-11-02 runs again ("), "{said}");
+    assert!(
+        said.ends_with("; 2022-11-01 has no run to clear: make a native backfill over it"),
+        "{said}"
+    );
+    assert!(hand.airflow.run(dag, id).await.unwrap().unwrap().queued_at > first);
+    while state().await != Some(RunState::Success) {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let mark = Action::Mark {
+        chunks: chunks(&["2022-11-02"]),
+        done: false,
+    };
+    assert_eq!(
+        hand.act(&place, mark, None).await.good(),
+        "2022-11-02 is marked failed"
+    );
+    assert_eq!(state().await, Some(RunState::Failed));
 }

@@ -245,7 +245,7 @@ fn not_made(place: &Place<'_>, case: &Case, step: &Step, natives: &[Backfill], t
         Again::Send(raw) => Making::Next(place.send_again(&step.call, raw)),
         Again::Wait(left, why) => Making::Next(Next::Wait(left, why)),
         // Refused for another one that is over by now.
-        Again::Never(why) if step.fate != Fate::Accepted && why.contains("409") && tries < TRIES => {
+        Again::Never(why) if step.fate != Fate::Accepted && why.contains("409: ") && tries < TRIES => {
             match case.settle(PACE, "the server says that another one is not over yet") {
                 Some(wait) => Making::Next(wait),
                 None => Making::Next(place.send(case, step.call.clone())),

@@ -97,8 +97,11 @@ impl PerRun for Rerun {
     }
 
     fn first(&self, day: ChunkId, run: &Run) -> Option<Call> {
-        let held = self.holder(run);
         let over = is_over(&run.state);
+        if self.only_failed && run.state == RunState::Success {
+            return None;
+        }
+        let held = self.holder(run);
         // One that waits under a cancelled native backfill waits for ever.
         if let Holder::Cancelled(native) = held
             && (over || run.state == RunState::Queued)
@@ -109,7 +112,7 @@ impl PerRun for Rerun {
                 anew: self.anew(run, native),
             });
         }
-        if !over || (self.only_failed && run.state == RunState::Success) {
+        if !over {
             return None;
         }
         Some(Call::Clear {
@@ -277,14 +280,14 @@ impl Tally {
             && self.not_tried.is_empty()
     }
 
-    fn words(&self, dag_paused: bool) -> String {
+    fn words(&self, only_failed: bool, dag_paused: bool) -> String {
         let mut again = self.again.clone();
         again.extend(&self.anew);
         again.sort_unstable();
         again.dedup();
         let mut said = vec![
             self.those_that_run(&again),
-            self.made_anew(),
+            self.made_anew(only_failed),
             about(&self.under_way, |d, many| {
                 format!("{d} {} under way already and left alone", was(many))
             }),
@@ -344,7 +347,7 @@ impl Tally {
         format!("{who} {verb} again ({})", states.join(", "))
     }
 
-    fn made_anew(&self) -> String {
+    fn made_anew(&self, only_failed: bool) -> String {
         let natives: Vec<String> = self.natives.iter().map(ToString::to_string).collect();
         let why = match natives.as_slice() {
             [] => "since Airflow 2 starts no run again that a backfill of its command line made".to_owned(),
@@ -358,8 +361,9 @@ impl Tally {
         };
         about(&self.anew, |d, many| {
             let whose = if many { "their" } else { "its" };
+            let whole = if only_failed { " as a whole" } else { "" };
             format!(
-                "{d} {} deleted and made anew, {why}; {whose} former tries are no longer on the server",
+                "{d} {} deleted and made anew{whole}, {why}; {whose} former tries are no longer on the server",
                 was(many)
             )
         })
@@ -389,5 +393,5 @@ fn told(case: &Case, rerun: &Rerun, days: &Span, runs: &Runs, dag_paused: bool) 
         let found = runs.get(day).map_or(&[][..], Vec::as_slice);
         tally.day(case, rerun, *day, found);
     }
-    ended(tally.is_good(), tally.words(dag_paused))
+    ended(tally.is_good(), tally.words(rerun.only_failed, dag_paused))
 }

@@ -71,6 +71,24 @@ fn a_day_of_a_cancelled_native_backfill_is_made_anew_as_it_was_under_an_id_of_ou
 }
 
 #[test]
+fn what_is_made_anew_runs_as_a_whole_also_where_only_what_failed_was_asked_for() {
+    let mut play = Play::new(None, failed_only([4]));
+    play.twelve_cancelled().days(4..=4, RunState::Success);
+    let (ok, said) = play.end(&[], false);
+    assert!(
+        ok && said == "nothing runs again; nothing had failed in 2021-09-04",
+        "{said}"
+    );
+    let mut play = Play::new(None, failed_only([4]));
+    play.twelve_cancelled().days(4..=4, RunState::Failed);
+    let (ok, said) = play.end(&[], false);
+    assert!(
+        ok && said.contains("deleted and made anew as a whole, since"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_day_that_waits_for_ever_under_a_cancelled_native_backfill_is_made_anew_too() {
     let mut play = Play::new(None, rerun([4]));
     play.twelve_cancelled().days(4..=4, RunState::Queued);
