@@ -24,10 +24,14 @@ use crate::{
         },
     },
 };
+use chrono::TimeDelta;
 use ratatui::layout::Rect;
 
 /// A log is late when nothing was heard of it for this long while it goes on, in seconds.
 const LATE: i64 = 15;
+
+/// So far another machine's clock may be off before a try of ours is taken for one of an earlier order.
+const OTHER_CLOCK: TimeDelta = TimeDelta::seconds(60);
 
 /// What is known of the inside of the drawer's run.
 pub(super) struct Inside<'a> {
@@ -257,7 +261,7 @@ impl<'a> Inside<'a> {
         let at = at + if wide { 13 } else { 5 };
         let took = task.started.map(|from| {
             let to = task.ended.unwrap_or(self.scene.now);
-            duration((to - from).max(chrono::TimeDelta::zero()))
+            duration((to - from).max(TimeDelta::zero()))
         });
         canvas.put(at, y, strip.end, &took.unwrap_or_default(), text);
         let more: Vec<Vec<Piece<'_>>> = [&task.host, &task.pool]
@@ -368,7 +372,11 @@ pub(super) fn title(log: &TaskLog, view: Option<&InsideView>, chunk: &Chunk) -> 
             .find(|a| a.ended.is_some_and(|end| began <= end));
         earlier.or_else(|| chunk.last())
     });
-    if let Some(attempt) = attempt.filter(|_| chunk.attempts.len() > 1) {
+    let first = chunk.attempts.first();
+    let is_older = |began| first.is_some_and(|a| began + OTHER_CLOCK < a.intended);
+    if started.is_some_and(is_older) {
+        title.push_str(", before this order");
+    } else if let Some(attempt) = attempt.filter(|_| chunk.attempts.len() > 1) {
         title.push_str(&format!(", attempt {}", attempt.no));
     }
     title
