@@ -54,6 +54,7 @@ fn place() -> Place {
         executor: "airflow-prod".parse().unwrap(),
         dag: Some("events_daily".to_owned()),
         run: None,
+        intended: at("2026-11-29T16:00:00Z"),
         since: None,
         until: None,
         newest: true,
@@ -135,6 +136,20 @@ async fn right_after_a_clear_no_try_is_of_the_new_attempt_and_those_before_can_s
     let load = task(&tasks, "load", None);
     assert_eq!((load.standing, load.word.as_str()), (Standing::Waits, "waiting"));
     assert_eq!((load.try_no, load.last_try, load.started), (0, 1, None));
+    // The first attempt of another order took the run over.
+    let first = Place {
+        intended: at("2026-11-29T17:09:00Z"),
+        open: true,
+        ..place()
+    };
+    let tasks = open(&server).tasks(&first).await.unwrap();
+    assert_eq!(
+        (
+            task(&tasks, "load", None).try_no,
+            task(&tasks, "load", None).last_try
+        ),
+        (0, 1)
+    );
 }
 
 /// Both tries of the recorded task, as those of two attempts.

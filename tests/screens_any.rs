@@ -311,6 +311,16 @@ fn build(world: &World, person: &Person) -> (Feed, App) {
     if let Some(cursor) = app.cursor {
         let attempt = feed.state.backfills[&id()].attempt_id(cursor, 1);
         feed.log = Some((attempt, vec![world.text.clone(); 30]));
+        let newest = feed.state.backfills[&id()]
+            .chunk(cursor)
+            .and_then(|c| c.last())
+            .map(|a| a.no);
+        if let Some(no) = newest.filter(|_| world.samples.len() % 2 == 0) {
+            let attempt = feed.state.backfills[&id()].attempt_id(cursor, no);
+            feed.inside = Some(Arc::new(inside::hostile(attempt, &world.text, person.back)));
+            app.pick.try_no = person.range.map(u32::from);
+            app.unfolded = person.filter.then(|| world.text.clone());
+        }
     }
     app.layers = layers(person, world);
     (feed, app)

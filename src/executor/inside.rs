@@ -24,6 +24,8 @@ pub struct Place {
     pub dag: Option<String>,
     /// The executor's name for it, once that was told.
     pub run: Option<ExternalId>,
+    /// When it was decided, on our clock.
+    pub intended: Time,
     /// When the attempt before it ended.
     pub since: Option<Time>,
     /// When it ended itself, of an attempt that is not the newest.
@@ -46,6 +48,7 @@ impl Place {
             executor: own.executor.clone(),
             dag: backfill.spec.dag.as_ref().map(|d| d.id.clone()),
             run: own.run.clone(),
+            intended: own.intended,
             since: earlier.filter_map(|a| a.ended).max(),
             until: own.ended.filter(|_| !newest),
             newest,
@@ -340,6 +343,7 @@ mod tests {
             executor: "there".parse().unwrap(),
             dag: None,
             run: None,
+            intended: at(9),
             since: Some(at(10)),
             until: Some(at(20)),
             newest: false,

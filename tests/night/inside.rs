@@ -172,6 +172,7 @@ pub fn refused() -> Case {
     view.trouble = Some(Trouble {
         text: "airflow-eu: 401, not logged in or credentials expired: Token Expired".to_owned(),
         since: clock(3, 8, 0),
+        refused: true,
     });
     let log = view.log.as_mut().unwrap();
     (log.as_of, log.finished) = (Some(clock(3, 7, 58)), false);
@@ -202,6 +203,36 @@ pub fn long_log() -> Case {
     (log.lines, log.dropped) = (Arc::new((0..2_000).map(line).collect()), 12_004);
     case.feed.inside = Some(Arc::new(view));
     case
+}
+
+/// Whatever a server may say, in `n` rows of one task and in a log.
+pub fn hostile(attempt: AttemptId, said: &str, n: usize) -> InsideView {
+    let index = |i: usize| {
+        let standing = [Standing::Failed, Standing::Runs, Standing::Unknown][i % 3];
+        let began = t0310() + TimeDelta::hours(i as i64 - 3);
+        let mut task = task(said, Some(i as u32), standing, said, Some((began, Some(began))));
+        (task.label, task.note) = (Some(said.to_owned()), Some(said.to_owned()));
+        task
+    };
+    let mut view = view((0..n % 40).map(index).collect());
+    view.attempt = attempt;
+    view.trouble = (n % 2 == 0).then(|| Trouble {
+        text: said.to_owned(),
+        since: t0310(),
+        refused: true,
+    });
+    let log = view.log.as_mut().unwrap();
+    log.key = key(said, Some(n as u32));
+    log.lines = Arc::new(vec![
+        LogLine {
+            at: Some(t0310()),
+            level: Some("error".to_owned()),
+            text: said.repeat(n % 50),
+        };
+        n % 90
+    ]);
+    (log.dropped, log.finished) = (n as u64, n % 3 == 0);
+    view
 }
 
 pub fn all() -> Vec<Case> {

@@ -156,7 +156,8 @@ fn newest(row: &TaskInstance, place: &Place) -> TaskView {
         Some(Standing::Blocked) => false,
         // With a state that only a try of its own gives.
         Some(Standing::Runs | Standing::Retries | Standing::Done | Standing::Failed) => true,
-        _ => place.owns(row.started),
+        // What waits may show a try of an earlier attempt, or of an earlier order for the same day.
+        _ => place.owns(row.started) && row.started >= Some(place.intended),
     };
     let own = if begun { row.try_number } else { 0 };
     view(row, own, row.try_number)

@@ -5,9 +5,12 @@ use super::wire::LogLine as Raw;
 use crate::{domain::Time, executor::inside::LogLine};
 use chrono::DateTime;
 
+/// The first of them.
+const SOURCE: &str = "Log message source details";
+
 /// What Airflow says about itself, by the titles that it gives to it. Groups of the work's own stay.
 const OWN_GROUPS: [&str; 6] = [
-    "Log message source details",
+    SOURCE,
     "Pre task execution logs",
     "Post task execution logs",
     "Pre Execute",
@@ -18,26 +21,27 @@ const OWN_GROUPS: [&str; 6] = [
 /// Takes the markers out, what lies in Airflow's own groups with them, and gives every line its time and level.
 /// `inside` says whether the lines go on in such a group, and afterwards whether the next ones will.
 pub fn readable(raw: Vec<Raw>, inside: &mut bool) -> Vec<LogLine> {
-    raw.into_iter()
-        .filter_map(|line| {
-            let line = dressed(line);
-            if let Some(title) = line.text.strip_prefix("::group::") {
-                *inside = OWN_GROUPS.iter().any(|own| title.trim().starts_with(own));
-                let shown = !*inside && !title.trim().is_empty();
-                return shown.then(|| LogLine {
-                    text: title.trim().to_owned(),
-                    ..line
-                });
+    let mut lines: Vec<LogLine> = Vec::new();
+    for line in raw.into_iter().map(dressed) {
+        if let Some(title) = line.text.strip_prefix("::group::") {
+            let title = title.trim();
+            *inside = OWN_GROUPS.iter().any(|own| title.starts_with(own));
+            if title.starts_with(SOURCE) && lines.len() <= 1 {
+                // The name of the host stands before it.
+                lines.clear();
             }
-            if line.text.starts_with("::endgroup::") {
-                *inside = false;
-                return None;
+            if !*inside && !title.is_empty() {
+                let text = title.to_owned();
+                lines.push(LogLine { text, ..line });
             }
+        } else if line.text.starts_with("::endgroup::") {
+            *inside = false;
+        } else if (!*inside || is_trouble(&line)) && !is_about_the_file(&line) {
             // Trouble is shown wherever it is told.
-            let kept = !*inside || is_trouble(&line);
-            (kept && !is_about_the_file(&line)).then_some(line)
-        })
-        .collect()
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 fn is_trouble(line: &LogLine) -> bool {
@@ -136,6 +140,7 @@ mod tests {
         let mut inside = false;
         let lines = readable(
             vec![
+                raw("worker-1"),
                 raw(" INFO - ::group::Log message source details"),
                 raw("*** Found local files:"),
                 raw(" INFO - ::endgroup::"),

@@ -349,7 +349,7 @@ impl Session {
             Ok(inside) => inside,
             Err(error) => {
                 let before = self.view.trouble.take();
-                self.view.trouble = Some(Trouble::again(before.as_ref(), &error.to_string(), clock()));
+                self.view.trouble = Some(Trouble::again(before.as_ref(), &error, clock()));
                 show(Some(self.view.clone()));
                 return std::future::pending().await;
             }
@@ -441,7 +441,7 @@ impl Session {
             }
             Err(error) => {
                 let before = self.view.trouble.take();
-                self.view.trouble = Some(Trouble::again(before.as_ref(), &error.to_string(), clock()));
+                self.view.trouble = Some(Trouble::again(before.as_ref(), &error, clock()));
                 self.tasks.failed(pause);
             }
         }
@@ -518,7 +518,7 @@ impl Session {
             }
             Err(error) => {
                 let before = view.trouble.take();
-                view.trouble = Some(Trouble::again(before.as_ref(), &error.to_string(), clock()));
+                view.trouble = Some(Trouble::again(before.as_ref(), &error, clock()));
                 log.turn.failed(pause);
             }
         }

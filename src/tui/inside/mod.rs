@@ -7,6 +7,7 @@ pub mod rows;
 use crate::{
     domain::{Time, ids::AttemptId, text},
     executor::inside::{LogLine, LogPart, Place, TaskKey, TaskView, TryView, telling},
+    net::{AdapterError, Cause},
 };
 use std::{collections::VecDeque, sync::Arc};
 
@@ -41,6 +42,8 @@ pub struct Trouble {
     pub text: String,
     /// Since when it has been so.
     pub since: Time,
+    /// The credentials were refused: nothing more is sent until somebody asks again, or they change.
+    pub refused: bool,
 }
 
 /// The inside of a run as it was seen last.
@@ -175,11 +178,23 @@ impl Tail {
 }
 
 impl Trouble {
-    /// What went wrong at `now`; that it went wrong before, too, is kept.
-    pub fn again(before: Option<&Self>, said: &str, now: Time) -> Self {
+    /// What went wrong at `now`; that it went wrong before, too, is kept. What exactly was asked for says nothing to
+    /// an operator, so that stays away.
+    pub fn again(before: Option<&Self>, error: &AdapterError, now: Time) -> Self {
+        let took = match error.cause {
+            Cause::Timeout => format!(" after {:.0} s", error.elapsed.as_secs_f32()),
+            _ => String::new(),
+        };
+        let detail = match error.detail.as_str() {
+            "" => String::new(),
+            // A sign that is two columns wide in some places.
+            detail => format!(": {}", detail.replace('…', "..")),
+        };
+        let said = format!("{}: {}{took}{detail}", error.endpoint, error.cause.words());
         Self {
-            text: text::one_line(said, 400),
+            text: text::one_line(&said, 400),
             since: before.map_or(now, |t| t.since),
+            refused: error.cause == Cause::Unauthorized,
         }
     }
 }

@@ -24,10 +24,14 @@ use crate::{
         },
     },
 };
+use chrono::TimeDelta;
 use ratatui::layout::Rect;
 
 /// A log is late when nothing was heard of it for this long while it goes on, in seconds.
 const LATE: i64 = 15;
+
+/// So far another machine's clock may be off before a try of ours is taken for one of an earlier order.
+const OTHER_CLOCK: TimeDelta = TimeDelta::seconds(60);
 
 /// What is known of the inside of the drawer's run.
 pub(super) struct Inside<'a> {
@@ -92,11 +96,8 @@ impl<'a> Inside<'a> {
 
     fn trouble_lines(&self, strip: Strip) -> Vec<String> {
         let trouble = self.view.and_then(|v| v.trouble.as_ref());
-        trouble.map_or_else(Vec::new, |t| {
-            let mut lines = wrap(&t.text, strip.end.saturating_sub(strip.x));
-            lines.truncate(2);
-            lines
-        })
+        let width = strip.end.saturating_sub(strip.x);
+        trouble.map_or_else(Vec::new, |t| trouble_lines(t, self.scene, width))
     }
 
     /// The title and `height` rows of the list below it. Returns the row after it.
@@ -141,10 +142,7 @@ impl<'a> Inside<'a> {
         let executor = self.chunk.last().map_or("?", |a| a.executor.as_str());
         let asking = view.and_then(|v| v.asking);
         let first = match (view.and_then(|v| v.as_of), view.and_then(|v| v.trouble.as_ref())) {
-            (None, Some(trouble)) => p(
-                format!("unknown, no answer for {}", age(now - trouble.since)),
-                warn,
-            ),
+            (None, Some(trouble)) => p(format!("unknown for {}", age(now - trouble.since)), warn),
             (None, None) => match asking {
                 Some(since) => p(format!("asking {executor} for {}", age(now - since)), muted),
                 None => p(format!("asking {executor}"), muted),
@@ -257,7 +255,7 @@ impl<'a> Inside<'a> {
         let at = at + if wide { 13 } else { 5 };
         let took = task.started.map(|from| {
             let to = task.ended.unwrap_or(self.scene.now);
-            duration((to - from).max(chrono::TimeDelta::zero()))
+            duration((to - from).max(TimeDelta::zero()))
         });
         canvas.put(at, y, strip.end, &took.unwrap_or_default(), text);
         let more: Vec<Vec<Piece<'_>>> = [&task.host, &task.pool]
@@ -292,7 +290,7 @@ impl<'a> Inside<'a> {
         first.clear();
         let mut y = y + 1;
         let trouble = log.trouble.as_ref().filter(|_| !self.is_silent());
-        for line in trouble.map_or_else(Vec::new, |t| trouble_lines(t, end.saturating_sub(x))) {
+        for line in trouble.map_or_else(Vec::new, |t| trouble_lines(t, self.scene, end.saturating_sub(x))) {
             if y < bottom {
                 canvas.put(x, y, end, &line, look.ink(Token::Warn));
                 y += 1;
@@ -302,8 +300,9 @@ impl<'a> Inside<'a> {
         if log.lines.is_empty() && room > 0 && trouble.is_none() {
             canvas.put(x, y, end, &nothing(log), look.ink(Token::Muted));
         }
-        let skip = log.lines.len().saturating_sub(room);
-        for (i, line) in log.lines.iter().skip(skip).enumerate() {
+        let lines = without_frames(&log.lines);
+        let skip = lines.len().saturating_sub(room);
+        for (i, line) in lines.iter().skip(skip).enumerate() {
             canvas.put(x, y + i as u16, end, &line.said(), look.ink(Token::Text));
         }
     }
@@ -319,10 +318,27 @@ impl<'a> Inside<'a> {
     }
 }
 
-fn trouble_lines(trouble: &Trouble, width: u16) -> Vec<String> {
+/// The words of the other side, and which key helps.
+fn trouble_lines(trouble: &Trouble, scene: &Scene<'_>, width: u16) -> Vec<String> {
     let mut lines = wrap(&trouble.text, width);
     lines.truncate(2);
+    let key = scene
+        .hints
+        .key("look at every source")
+        .filter(|_| trouble.refused);
+    lines.extend(key.map(|key| format!("{key} asks again")));
     lines
+}
+
+/// Without the frames of tracebacks, so that in a few lines the words of the work are seen; the whole log has them.
+fn without_frames(lines: &[LogLine]) -> Vec<&LogLine> {
+    let mut inside = false;
+    let outside = |line: &&LogLine| {
+        let begins = line.text.starts_with("Traceback (most recent call last)");
+        inside = begins || (inside && line.text.starts_with(' '));
+        !inside
+    };
+    lines.iter().filter(outside).collect()
 }
 
 /// How a row is called in the list.
@@ -368,7 +384,11 @@ pub(super) fn title(log: &TaskLog, view: Option<&InsideView>, chunk: &Chunk) -> 
             .find(|a| a.ended.is_some_and(|end| began <= end));
         earlier.or_else(|| chunk.last())
     });
-    if let Some(attempt) = attempt.filter(|_| chunk.attempts.len() > 1) {
+    let first = chunk.attempts.first();
+    let is_older = |began| first.is_some_and(|a| began + OTHER_CLOCK < a.intended);
+    if started.is_some_and(is_older) {
+        title.push_str(", before this order");
+    } else if let Some(attempt) = attempt.filter(|_| chunk.attempts.len() > 1) {
         title.push_str(&format!(", attempt {}", attempt.no));
     }
     title
@@ -398,11 +418,17 @@ pub(super) fn full(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, view:
     let after = canvas.put(x, area.y, end, "LOG", look.bold(Token::Accent));
     let chunk = scene.app.cursor.and_then(|id| scene.backfill?.chunk(id));
     let (Some(log), Some(chunk)) = (&view.log, chunk) else {
-        let why = view
-            .trouble
-            .as_ref()
-            .map_or("asking for its tasks", |t| t.text.as_str());
-        canvas.put(x, area.y + 2, end, why, look.ink(Token::Muted));
+        let asks = || vec!["asking for its tasks".to_owned()];
+        let trouble = view.trouble.as_ref();
+        let lines = trouble.map_or_else(asks, |t| trouble_lines(t, scene, end.saturating_sub(x)));
+        let ink = look.ink(if trouble.is_some() {
+            Token::Warn
+        } else {
+            Token::Muted
+        });
+        for (line, y) in lines.iter().zip(area.y + 2..area.bottom()) {
+            canvas.put(x, y, end, line, ink);
+        }
         return;
     };
     let mut title = format!("{} of {}", title(log, Some(view), chunk), chunk.id);
@@ -411,7 +437,7 @@ pub(super) fn full(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, view:
     }
     let trouble = view.trouble.as_ref().or(log.trouble.as_ref());
     let mut top = area.y + 1;
-    for line in trouble.map_or_else(Vec::new, |t| trouble_lines(t, end.saturating_sub(x))) {
+    for line in trouble.map_or_else(Vec::new, |t| trouble_lines(t, scene, end.saturating_sub(x))) {
         canvas.put(x, top, end, &line, look.ink(Token::Warn));
         top += 1;
     }
