@@ -15,6 +15,8 @@
 // Helpers of tests may fail loudly like tests themselves; not every test uses every helper.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod proxy;
+
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -215,6 +217,24 @@ impl Airflow {
             let status = answer.status().as_u16();
             (status, answer.json().await.unwrap_or(Value::Null))
         })
+    }
+
+    /// A token that this server (3.x) takes from now on, as long as its tokens live.
+    pub fn token(&self, who: Value) -> String {
+        let url = format!("{}/auth/token", self.url);
+        let answer: Value = on_its_own(async move {
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            client
+                .post(url)
+                .json(&who)
+                .send()
+                .await
+                .unwrap()
+                .json()
+                .await
+                .unwrap()
+        });
+        answer["access_token"].as_str().unwrap().to_owned()
     }
 
     /// All rows of a list, `field` of the document at a path, page by page.
