@@ -387,7 +387,7 @@ fn night_here() -> Feed {
     let view = ExecutorView {
         name: here.clone(),
         running,
-        slots: 8,
+        slots: Some(8),
         seen: Some(night::t0310() - chrono::TimeDelta::seconds(3)),
         problem: None,
     };

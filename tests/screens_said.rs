@@ -245,3 +245,20 @@ fn no_word_of_ours_is_cut_on_a_small_screen() {
         }
     }
 }
+
+/// An Airflow takes whatever it is given: a made-up total would be a number that nobody configured.
+#[test]
+fn an_executor_without_slots_of_its_own_is_shown_without_a_total() {
+    let mut case = cases::running();
+    let drawn = |case: &cases::Case| text(&screen((200, 60), &case.feed, &case.app, &dark(), case.now));
+    let row = |drawn: &str| {
+        let line = drawn.lines().find(|l| l.contains("airflow-eu")).unwrap();
+        line[line.find("airflow-eu").unwrap()..].to_owned()
+    };
+    assert!(row(&drawn(&case)).contains("5/6"));
+    for view in case.feed.executors.values_mut() {
+        view.slots = None;
+    }
+    let without = row(&drawn(&case));
+    assert!(without.contains(" 5 ") && !without.contains("5/"), "{without}");
+}

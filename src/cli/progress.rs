@@ -182,7 +182,7 @@ fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
         return None;
     }
     let facts = ExecutorFacts {
-        slots: u32::MAX,
+        slots: None,
         problem: None,
     };
     let around = Surroundings {

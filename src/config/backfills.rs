@@ -222,15 +222,15 @@ fn work(
 
 /// As many as the executor has slots; one without a limit of its own gives no number to take.
 fn default_limit(report: &mut Report<'_>, section: &Section<'_>, executor: &ExecutorConfig) -> Option<u32> {
-    if matches!(executor, ExecutorConfig::Airflow(server) if server.slots.is_none()) {
+    let slots = executor.slots();
+    if slots.is_none() {
         section.required(
             report,
             "max_limit",
             "how many runs at a time, since the executor has no slots",
         );
-        return None;
     }
-    Some(executor.slots())
+    slots
 }
 
 /// `Some(None)` when the key is absent, `None` when its value is refused.

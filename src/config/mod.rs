@@ -95,11 +95,11 @@ pub enum ExecutorConfig {
 }
 
 impl ExecutorConfig {
-    /// How many attempts at a time; of an executor without a limit of its own the most that are ever supervised.
-    pub fn slots(&self) -> u32 {
+    /// How many attempts at a time; `None` of one that has no slots of its own.
+    pub fn slots(&self) -> Option<u32> {
         match self {
-            Self::Local { slots } => *slots,
-            Self::Airflow(server) => server.slots.unwrap_or(sections::MOST_SLOTS as u32),
+            Self::Local { slots } => Some(*slots),
+            Self::Airflow(server) => server.slots,
         }
     }
 

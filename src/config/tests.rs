@@ -168,7 +168,7 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(signal.interval, Duration::from_secs(15));
     let SourceConfig::Prometheus(source) = &signal.source;
     assert_eq!((source.url.as_str(), &source.auth), ("http://x", &None));
-    let cores = config.executors[&name("here")].slots();
+    let cores = config.executors[&name("here")].slots().unwrap();
     assert!(cores >= 1);
     let spec = &config.backfills[&name("b")].spec;
     assert_eq!(spec.max_limit, cores, "the executor's slots");

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known of an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutorFacts {
-    /// How many attempts at a time.
-    pub slots: u32,
+    /// How many attempts at a time; `None` of one that has no slots of its own.
+    pub slots: Option<u32>,
     /// Why nothing can be sent there now, in words: unreachable, not yet reconciled after a restart.
     pub problem: Option<String>,
 }
@@ -203,10 +203,10 @@ pub fn decide(state: &State, around: &Surroundings) -> Vec<Intent> {
         let before = intents.len();
         for queue in &mut queues {
             if let Some(free) = slots.get_mut(&queue.backfill.spec.executor)
-                && *free > 0
+                && *free != Some(0)
                 && let Some(intent) = queue.next()
             {
-                *free -= 1;
+                *free = free.map(|n| n - 1);
                 intents.push(intent);
             }
         }
@@ -223,8 +223,9 @@ pub fn next_weight(backfill: &Backfill, around: &Surroundings) -> Option<u32> {
         .map(|chunk| backfill.spec.weight(chunk.id))
 }
 
-fn free_slots(state: &State, around: &Surroundings) -> BTreeMap<Name, u32> {
-    let mut slots: BTreeMap<Name, u32> = around
+/// Free slots by executor; `None` where there is no end of them.
+fn free_slots(state: &State, around: &Surroundings) -> BTreeMap<Name, Option<u32>> {
+    let mut slots: BTreeMap<Name, Option<u32>> = around
         .executors
         .iter()
         .map(|(n, e)| (n.clone(), e.slots))
@@ -232,7 +233,7 @@ fn free_slots(state: &State, around: &Surroundings) -> BTreeMap<Name, u32> {
     for backfill in state.backfills.values() {
         for attempt in backfill.active().filter_map(Chunk::open) {
             if let Some(free) = slots.get_mut(&attempt.executor) {
-                *free = free.saturating_sub(1);
+                *free = free.map(|n| n.saturating_sub(1));
             }
         }
     }
@@ -373,6 +374,8 @@ mod tests {
         assert_eq!(days(&night.decide()), ["2023-01-01", "2023-01-02"]);
         let night = Night::new(10).max_limit(3).slots(8);
         assert_eq!(night.decide().len(), 3);
+        let night = Night::new(10).max_limit(7).without_slots();
+        assert_eq!(night.decide().len(), 7);
     }
 
     /// Case B09: the next one starts as soon as one ends, whatever a straggler does.

@@ -73,7 +73,7 @@ pub struct Night {
     /// The fold so far.
     pub state: State,
     spec: Spec,
-    slots: u32,
+    slots: Option<u32>,
     paced: bool,
 }
 
@@ -84,7 +84,7 @@ impl Night {
             now,
             state: State::default(),
             spec: spec("orders", days),
-            slots: 4,
+            slots: Some(4),
             paced: false,
         };
         night.begin();
@@ -145,8 +145,14 @@ impl Night {
         self.with(|s| drop(s.lanes.insert(Lane::Isolated, LaneDays { days, profile: None })))
     }
 
+    /// An executor that has no slots of its own.
+    pub fn without_slots(mut self) -> Self {
+        self.slots = None;
+        self
+    }
+
     pub fn slots(mut self, slots: u32) -> Self {
-        self.slots = slots;
+        self.slots = Some(slots);
         self
     }
 

@@ -285,19 +285,14 @@ fn waiting(state: &State, backfill: &Backfill, chunk: &Chunk, around: &Surroundi
 }
 
 fn no_slot(state: &State, backfill: &Backfill, around: &Surroundings) -> Option<String> {
-    let facts = around.executors.get(&backfill.spec.executor)?;
+    let slots = around.executors.get(&backfill.spec.executor)?.slots?;
     let open = |b: &Backfill| {
         b.active()
             .filter(|c| c.open().is_some_and(|a| a.executor == backfill.spec.executor))
             .count()
     };
     let taken: usize = state.backfills.values().map(open).sum();
-    (taken >= facts.slots as usize).then(|| {
-        format!(
-            "all {} slots of {} are taken",
-            facts.slots, backfill.spec.executor
-        )
-    })
+    (taken >= slots as usize).then(|| format!("all {slots} slots of {} are taken", backfill.spec.executor))
 }
 
 fn binding(backfill: &Backfill, by: Binding) -> String {

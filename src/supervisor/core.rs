@@ -81,8 +81,8 @@ pub struct Core {
     pub tuning: Tuning,
     /// Throttles and signals.
     pub limits: Limits,
-    /// Slots of the configured executors.
-    pub slots: BTreeMap<Name, u32>,
+    /// Slots of the configured executors; `None` of one that has none of its own.
+    pub slots: BTreeMap<Name, Option<u32>>,
     /// Executors that do not answer, and why.
     pub sick: BTreeMap<Name, String>,
     /// Free space beside the journal is under the floor.
@@ -107,7 +107,7 @@ pub struct Core {
 
 impl Core {
     /// A core for a new holder of the lease.
-    pub fn new(tuning: Tuning, limits: Limits, slots: BTreeMap<Name, u32>) -> Self {
+    pub fn new(tuning: Tuning, limits: Limits, slots: BTreeMap<Name, Option<u32>>) -> Self {
         Self {
             tuning,
             limits,
@@ -155,7 +155,7 @@ impl Core {
 
     /// The same for attempts that recovery has heard about: that others are still asked about must not keep them.
     pub(super) fn without_recovery(&self, now: Time) -> Surroundings {
-        let facts = |(name, slots): (&Name, &u32)| {
+        let facts = |(name, slots): (&Name, &Option<u32>)| {
             let problem = self.sick.get(name).cloned();
             let facts = ExecutorFacts {
                 slots: *slots,

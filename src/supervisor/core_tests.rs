@@ -32,7 +32,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(night: Night) -> Self {
         let limits = Limits::restore(&BTreeMap::new(), &night.state, |_| None);
-        let slots = BTreeMap::from([("here".parse().unwrap(), 4)]);
+        let slots = BTreeMap::from([("here".parse().unwrap(), Some(4))]);
         let gate = Gate::default();
         gate.lease_renewed(boot_now(), std::time::Duration::from_secs(3600));
         Self {

@@ -121,6 +121,7 @@ impl Driver {
             let broken = Ok(SubmitAnswer::Unknown {
                 why: BROKEN.to_owned(),
             });
+            let late = inbox.clone();
             let sending = async move {
                 match resolve(sources, &order.spec.env_secrets).await {
                     Err(failure) => {
@@ -129,7 +130,7 @@ impl Driver {
                     }
                     Ok(secrets) => {
                         order.secrets = secrets;
-                        pass_and_send(&gate, executor, order, deadline).await
+                        pass_and_send(&gate, executor, order, deadline, late).await
                     }
                 }
             };
@@ -198,16 +199,23 @@ async fn pass_and_send(
     executor: Arc<dyn Executor>,
     order: RunOrder,
     deadline: Duration,
+    inbox: UnboundedSender<Input>,
 ) -> Result<SubmitAnswer, &'static str> {
     match gate.pass(&order.attempt, boot_now()) {
         Pass::Withdrawn => return Err("withdrawn before it was sent"),
         Pass::LeaseTooOld => return Err("the lease was not renewed in time"),
         Pass::Go => reached(kill_point::GATE_PASSED),
     }
-    let answer = tokio::time::timeout(deadline, executor.submit(order)).await;
-    Ok(answer.unwrap_or_else(|_| SubmitAnswer::Unknown {
-        why: format!("no answer to the submission within {} s", deadline.as_secs_f32()),
-    }))
+    let id = order.attempt.clone();
+    let mut sending = Box::pin(async move { executor.submit(order).await });
+    let Ok(answer) = tokio::time::timeout(deadline, &mut sending).await else {
+        // A late answer is better than none.
+        tokio::spawn(async move { drop(inbox.send(Input::Submitted(id, sending.await))) });
+        return Ok(SubmitAnswer::Unknown {
+            why: format!("no answer to the submission within {} s", deadline.as_secs_f32()),
+        });
+    };
+    Ok(answer)
 }
 
 /// Secrets are read for each attempt. One that cannot be read is a failure of the order, not of the day.
@@ -241,13 +249,41 @@ async fn resolve(
 mod tests {
     use super::*;
     use crate::{
+        domain::ids::ExternalId,
         executor::{Capabilities, RecoveryFamily},
         net::AdapterError,
         plan::testing::Night,
     };
     use async_trait::async_trait;
     use std::path::PathBuf;
-    use tokio::sync::mpsc::unbounded_channel;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    /// Takes a second to answer.
+    struct Slow;
+
+    #[async_trait]
+    impl Executor for Slow {
+        fn capabilities(&self) -> Capabilities {
+            Faulty.capabilities()
+        }
+        async fn submit(&self, _: RunOrder) -> SubmitAnswer {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let run = ExternalId("r".to_owned());
+            SubmitAnswer::Accepted { run, running: false }
+        }
+        async fn probe(&self, order: RunOrder) -> Probe {
+            Faulty.probe(order).await
+        }
+        async fn cancel(&self, attempt: &AttemptId) -> Result<(), AdapterError> {
+            Faulty.cancel(attempt).await
+        }
+        fn log_file(&self, _: &AttemptId) -> Option<PathBuf> {
+            None
+        }
+        async fn health(&self) -> Result<(), AdapterError> {
+            Ok(())
+        }
+    }
 
     struct Faulty;
 
@@ -277,25 +313,50 @@ mod tests {
         }
     }
 
-    /// Case B36.
-    #[tokio::test]
-    async fn a_fault_in_an_adapter_is_an_answer_that_nobody_can_trust() {
+    /// One attempt that is to be sent to an executor, and a driver with that much patience.
+    fn to_be_sent(
+        executor: Arc<dyn Executor>,
+        deadline: Duration,
+    ) -> (Night, AttemptId, Driver, UnboundedReceiver<Input>) {
         let mut night = Night::new(1);
         let day = night.day(0);
         night.intend(day);
         let attempt = night.attempt(day);
-        let (inbox, mut news) = unbounded_channel();
+        let (inbox, news) = unbounded_channel();
         let gate = Arc::new(Gate::default());
         gate.lease_renewed(boot_now(), Duration::from_secs(60));
         gate.announce(attempt.clone());
         let driver = Driver {
-            executors: BTreeMap::from([("here".parse().unwrap(), Arc::new(Faulty) as Arc<dyn Executor>)]),
+            executors: BTreeMap::from([("here".parse().unwrap(), executor)]),
             gate,
             inbox,
             epoch: 1,
-            deadline: Duration::from_secs(5),
+            deadline,
             secrets: Secrets::new(),
         };
+        (night, attempt, driver, news)
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_too_late_is_told_all_the_same() {
+        let (night, attempt, driver, mut news) = to_be_sent(Arc::new(Slow), Duration::from_millis(20));
+        driver.perform(Effect::Submit(attempt), &night.state);
+        let first = news.recv().await.unwrap();
+        assert!(
+            matches!(first, Input::Submitted(_, SubmitAnswer::Unknown { .. })),
+            "{first:?}"
+        );
+        let second = news.recv().await.unwrap();
+        assert!(
+            matches!(second, Input::Submitted(_, SubmitAnswer::Accepted { .. })),
+            "{second:?}"
+        );
+    }
+
+    /// Case B36.
+    #[tokio::test]
+    async fn a_fault_in_an_adapter_is_an_answer_that_nobody_can_trust() {
+        let (night, attempt, driver, mut news) = to_be_sent(Arc::new(Faulty), Duration::from_secs(5));
         driver.perform(Effect::Submit(attempt.clone()), &night.state);
         let answered = news.recv().await.unwrap();
         assert!(

@@ -22,7 +22,7 @@ pub fn surroundings(
     now: Time,
 ) -> Surroundings {
     let problems = problems(journal);
-    let facts = |name: &Name, slots: u32| ExecutorFacts {
+    let facts = |name: &Name, slots: Option<u32>| ExecutorFacts {
         slots,
         problem: problems.get(name.as_str()).cloned(),
     };

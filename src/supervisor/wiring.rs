@@ -52,8 +52,8 @@ pub enum WiringError {
     Binary(#[from] std::io::Error),
 }
 
-/// Slots of the configured executors.
-pub fn slots(config: &Config) -> BTreeMap<Name, u32> {
+/// Slots of the configured executors; `None` of one that has none of its own.
+pub fn slots(config: &Config) -> BTreeMap<Name, Option<u32>> {
     config
         .executors
         .iter()

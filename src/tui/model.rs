@@ -54,8 +54,8 @@ pub struct ExecutorView {
     pub name: Name,
     /// Attempts that take a slot.
     pub running: u32,
-    /// Slots.
-    pub slots: u32,
+    /// Slots; `None` of one that has none of its own.
+    pub slots: Option<u32>,
     /// When it answered last.
     pub seen: Option<Time>,
     /// What is wrong with it, in words, with the key that helps.

@@ -8,12 +8,16 @@
 //! | --- | --- | --- |
 //! | `airflow_real` | `events_daily`, `newyork_daily` (a native backfill) | 2022-05, 2022-06 |
 //! | `airflow_proof` | `events_daily` | 2021-02 and 2021-03, to the 1st of April |
+//! | `airflow_faults` | `ondemand` | 2023 |
+//! | all | `ondemand` | 2024-12-31 |
 //! | `airflow_waits` | `pooled_daily`, `ondemand`, `long_daily` | 2021-05 |
 //!
 //! A test that stops a server, or needs one with other settings, starts its own.
 
 // Helpers of tests may fail loudly like tests themselves; not every test uses every helper.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod proxy;
 
 use serde_json::{Value, json};
 use std::{
@@ -22,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long a start may take on a busy machine, in seconds.
@@ -215,6 +219,50 @@ impl Airflow {
             let status = answer.status().as_u16();
             (status, answer.json().await.unwrap_or(Value::Null))
         })
+    }
+
+    /// Has one task run: with its first one a server answers nobody for some seconds, on a busy machine for a minute.
+    pub fn warm_up(&self) {
+        let path = "/dags/ondemand/dagRuns/warm-up";
+        if self.answer("GET", path, None).0 == 404 {
+            let ends = "2024-12-31T00:00:00Z";
+            self.post(
+                "/dags/ondemand/dagRuns",
+                json!({"dag_run_id": "warm-up", "logical_date": ends, "data_interval_start": ends,
+                       "data_interval_end": ends}),
+            );
+        } else {
+            self.post(&format!("{path}/clear"), json!({"dry_run": false}));
+        }
+        let begun = Instant::now();
+        loop {
+            let run = self.get(path);
+            match run["state"].as_str().unwrap() {
+                "success" => return,
+                // Not even its own task waited that long.
+                "failed" => drop(self.post(&format!("{path}/clear"), json!({"dry_run": false}))),
+                _ => assert!(begun.elapsed() < Duration::from_secs(240), "{run}"),
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// A token that this server (3.x) takes from now on, as long as its tokens live.
+    pub fn token(&self, who: Value) -> String {
+        let url = format!("{}/auth/token", self.url);
+        let answer: Value = on_its_own(async move {
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            client
+                .post(url)
+                .json(&who)
+                .send()
+                .await
+                .unwrap()
+                .json()
+                .await
+                .unwrap()
+        });
+        answer["access_token"].as_str().unwrap().to_owned()
     }
 
     /// All rows of a list, `field` of the document at a path, page by page.

@@ -457,7 +457,7 @@ fn executor(n: &str, running: u32, slots: u32, seen: Time, problem: Option<&str>
     let view = ExecutorView {
         name: name(n),
         running,
-        slots,
+        slots: Some(slots),
         seen: Some(seen),
         problem: problem.map(str::to_owned),
     };
@@ -509,7 +509,7 @@ pub fn alone(feed: &mut Feed, now: Time) {
 pub fn estimated(state: &State, now: Time, supervised: bool, what_if: Option<u32>) -> Option<Estimate> {
     let backfill = state.backfills.values().next()?;
     let facts = ExecutorFacts {
-        slots: 10,
+        slots: Some(10),
         problem: None,
     };
     let around = Surroundings {

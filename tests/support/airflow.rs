@@ -15,6 +15,10 @@ pub struct Drive {
     pub max_limit: u32,
     /// Time between two looks at the runs.
     pub interval: &'static str,
+    /// How to log in.
+    pub auth: String,
+    /// Files beside the configuration.
+    pub files: BTreeMap<&'static str, String>,
     /// More lines of `[executors.airflow]`.
     pub executor: String,
     /// More lines of `[backfills.events]`.
@@ -40,6 +44,8 @@ impl Drive {
             days,
             max_limit: 8,
             interval: "1s",
+            auth: "{ user = \"admin\", password = { file = \"password\" } }".to_owned(),
+            files: [("password", "admin".to_owned())].into(),
             executor: "request_budget = 6000\n".to_owned(),
             order: String::new(),
             more: String::new(),
@@ -55,12 +61,12 @@ impl Drive {
             .collect();
         format!(
             "[executors.airflow]\nkind = \"airflow\"\nurl = \"{}\"\n\
-             auth = {{ user = \"admin\", password = {{ file = \"password\" }} }}\nenvironment = \"test\"\n\
-             interval = \"{}\"\n{}\n\
+             auth = {}\nenvironment = \"test\"\ninterval = \"{}\"\n{}\n\
              [backfills.events]\ntarget = \"events\"\nstart = {}\nend = {}\ngranularity = \"day\"\ntimezone = \"UTC\"\n\
              executor = \"airflow\"\ndag = \"{}\"\nmax_limit = {}\n{}\n{}\n\
              [journal]\npath = \"state/journal.db\"\n\n[tuning]\n{tuning}",
             self.url,
+            self.auth,
             self.interval,
             self.executor,
             self.days.0,
@@ -78,7 +84,9 @@ impl Drive {
             dir: folder(),
             text: text.clone(),
         };
-        fs::write(workspace.path("password"), "admin").unwrap();
+        for (name, text) in &self.files {
+            fs::write(workspace.path(name), text).unwrap();
+        }
         workspace.write_config(&text);
         workspace
     }

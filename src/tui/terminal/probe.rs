@@ -255,7 +255,7 @@ impl Source for Reader {
 fn estimated(state: &State, watch: &Watch) -> Option<Estimate> {
     let backfill = watch.backfill.as_ref().and_then(|id| state.backfills.get(id))?;
     let facts = ExecutorFacts {
-        slots: 8,
+        slots: Some(8),
         problem: None,
     };
     let around = Surroundings {

@@ -66,7 +66,10 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor:
     let problem = executor.problem.is_some();
     let ink = look.ink(if old { Token::Warn } else { Token::Muted });
     let used = canvas.right(area.x, y, end, &[p(seen, ink)]);
-    let slots = format!("{}/{}", executor.running, executor.slots);
+    let slots = match executor.slots {
+        Some(slots) => format!("{}/{slots}", executor.running),
+        None => executor.running.to_string(),
+    };
     let style = look.ink(if problem { Token::Faint } else { Token::Text });
     let slots_end = used.min(end - 5).max(area.x + 1) - 1;
     // Why it takes nothing says more than how much it would take.
@@ -101,11 +104,12 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor:
     }
 }
 
-/// One sign for each slot while there is room.
+/// One sign for each slot while there is room; those that are used, where it has none of its own.
 fn slots_row(canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16, scene: &Scene<'_>, executor: &ExecutorView) {
     let look = scene.look;
     for i in 0..executor
         .slots
+        .unwrap_or(0)
         .max(executor.running)
         .min(u32::from(end.saturating_sub(x)))
     {
@@ -155,7 +159,10 @@ pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, 
         )
     });
     let executors = scene.feed.executors.values().map(|e| {
-        let says = super::numbers::of(u64::from(e.slots), "slot");
+        let says = e.slots.map_or_else(
+            || "no slots of its own".to_owned(),
+            |n| super::numbers::of(u64::from(n), "slot"),
+        );
         (e.name.as_str(), says, &e.problem, e.seen)
     });
     let all: Vec<_> = signals.chain(executors).collect();
