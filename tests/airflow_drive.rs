@@ -231,6 +231,15 @@ fn refusal(answer: &SubmitAnswer) -> (FailureClass, String) {
     }
 }
 
+/// Nothing came of it, and it may be sent again; `under_way`: and must not be given up yet.
+#[track_caller]
+fn assert_traceless(probe: &Probe, may_be_under_way: bool) {
+    assert!(
+        matches!(probe, Probe::Traceless { under_way, .. } if *under_way == may_be_under_way),
+        "{probe:?}"
+    );
+}
+
 #[track_caller]
 fn assert_unknown(answer: &SubmitAnswer) {
     assert!(matches!(answer, SubmitAnswer::Unknown { .. }), "{answer:?}");
@@ -304,15 +313,60 @@ async fn an_answer_lost_before_or_after_the_effect_leaves_one_run_and_no_guess()
         let hand = bench.hand();
         bench.airflow.fault(trigger, Fault::LostBefore);
         assert_unknown(&hand.submit(1).await);
-        // It may still arrive: neither is it sent again, nor is it said that it never ran.
-        assert!(matches!(hand.probe(1).await, Probe::Unknown { .. }));
-        assert_unknown(&hand.submit(1).await);
-        assert_eq!(bench.airflow.count(trigger), 1);
+        // It may still arrive, and whichever of the two comes second is refused.
+        assert_traceless(&hand.probe(1).await, true);
         bench.clock.advance(30);
-        assert_eq!(hand.probe(1).await, Probe::NeverRan);
+        assert_traceless(&hand.probe(1).await, false);
         assert_eq!(accepted(&hand.submit(1).await), format!("{RUN}#1"));
         assert_eq!(bench.airflow.begun(), 1);
     }
+}
+
+/// The first request comes after all, and after the second.
+#[tokio::test]
+async fn a_request_that_is_sent_again_meets_the_first_one_and_leaves_one_run() {
+    for plays in [Plays::Three, Plays::Two] {
+        let bench = Bench::new(plays).await;
+        let trigger = if plays == Plays::Three {
+            TRIGGER
+        } else {
+            "POST /api/v1/dags/events_daily/dagRuns"
+        };
+        // Killed while it sent: nobody looked for what came of it.
+        bench.airflow.fault(trigger, Fault::LostBefore);
+        assert_unknown(&bench.hand().submit(1).await);
+        // Sent again, and the server is away: that says nothing about the first.
+        bench.airflow.fault(trigger, Fault::Answer(429, "{}"));
+        assert_unknown(&bench.hand().submit(1).await);
+        assert_traceless(&bench.hand().probe(1).await, true);
+        // The first one arrives, and the third says so.
+        bench.airflow.fault(trigger, Fault::LostAfter);
+        assert_eq!(adopted(&bench.hand().submit(1).await), format!("{RUN}#1"));
+        assert_eq!(adopted(&bench.hand().submit(1).await), format!("{RUN}#1"));
+        assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (1, 1));
+    }
+}
+
+/// Nothing of it is on the way, and the attempt is at no fault.
+#[tokio::test]
+async fn what_cannot_even_leave_is_told_as_that() {
+    let bench = Bench::three().await;
+    bench.airflow.fault(TRIGGER, Fault::Answer(429, "{}"));
+    let answer = bench.hand().submit(1).await;
+    assert!(matches!(answer, SubmitAnswer::NotSent { .. }), "{answer:?}");
+    assert_traceless(&bench.hand().probe(1).await, false);
+    assert_eq!(accepted(&bench.hand().submit(1).await), format!("{RUN}#1"));
+    // A later attempt looks first.
+    let mut hand = bench.hand();
+    assert!(matches!(hand.probe(1).await, Probe::Alive { .. }));
+    bench.airflow.end(RUN, "failed", &["failed"]);
+    hand.end().await;
+    bench
+        .airflow
+        .fault("GET /api/v2/dags/events_daily/dagRuns/", Fault::LostBefore);
+    let answer = hand.submit(2).await;
+    assert!(matches!(answer, SubmitAnswer::NotSent { .. }), "{answer:?}");
+    assert_eq!(hand.probe(2).await, Probe::NeverRan);
 }
 
 #[tokio::test]
@@ -408,7 +462,7 @@ async fn a_clear_without_an_answer_is_known_by_what_the_run_was_like_before() {
         assert_unknown(&other.submit(2).await);
         assert_eq!(bench.airflow.count(clear), 1);
         bench.clock.advance(30);
-        assert_eq!(other.probe(2).await, Probe::NeverRan);
+        assert_traceless(&other.probe(2).await, false);
         assert_eq!(accepted(&other.submit(2).await), format!("{RUN}#2"));
         assert_eq!(bench.airflow.begun(), 2);
     }
@@ -446,7 +500,7 @@ async fn with_another_profile_the_run_is_deleted_and_made_anew_once() {
             ));
             bench.clock.advance(30);
         }
-        assert_eq!(bench.hand().executor.probe(larger()).await, Probe::NeverRan);
+        assert_traceless(&bench.hand().executor.probe(larger()).await, false);
         accepted(&bench.hand().executor.submit(larger()).await);
         assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (2, 1));
     }
@@ -478,7 +532,7 @@ async fn somebody_elses_run_on_the_date_holds_the_day_and_is_left_alone() {
         );
         assert!(message.contains("adopt it, or clear the date"), "{message}");
         assert_eq!(bench.airflow.run(id).state, "queued");
-        assert_eq!(bench.hand().probe(1).await, Probe::NeverRan);
+        assert_traceless(&bench.hand().probe(1).await, false);
     }
 }
 
@@ -496,7 +550,7 @@ async fn a_new_order_of_the_same_backfill_clears_what_the_order_before_made() {
         Probe::Unknown { .. }
     ));
     bench.clock.advance(30);
-    assert_eq!(hand.executor.probe(second()).await, Probe::NeverRan);
+    assert_traceless(&hand.executor.probe(second()).await, false);
     assert_eq!(
         accepted(&hand.executor.submit(second()).await),
         format!("{RUN}#1")
@@ -649,7 +703,12 @@ async fn a_server_that_is_away_or_refuses_the_credentials_gives_no_verdict_and_i
         let mut hand = bench.hand();
         accepted(&hand.submit(1).await);
         bench.airflow.world().storm = Some(storm);
-        assert_unknown(&hand.executor.submit(order_of(1, 5, 1)).await);
+        let answer = hand.executor.submit(order_of(1, 5, 1)).await;
+        if storm.0 == 503 {
+            assert_unknown(&answer);
+        } else {
+            assert!(matches!(answer, SubmitAnswer::NotSent { .. }), "{answer:?}");
+        }
         assert!(matches!(hand.probe(1).await, Probe::Unknown { .. }), "{storm:?}");
         assert!(hand.executor.health().await.is_err(), "{storm:?}");
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -683,7 +742,7 @@ async fn a_no_that_every_day_would_hear_is_one_about_the_order() {
             class == FailureClass::Config && message.contains(words),
             "{class:?} {message}"
         );
-        assert_eq!(bench.hand().probe(1).await, Probe::NeverRan);
+        assert_traceless(&bench.hand().probe(1).await, false);
     }
 }
 
@@ -717,24 +776,133 @@ async fn what_keeps_runs_queued_is_told_as_what_it_is() {
     assert!(error.contains("queued for over 10 minutes"), "{error}");
 }
 
+/// Ten minutes of work at the most.
+fn timed(no: u32) -> RunOrder {
+    let mut order = order(no);
+    order.profile.deadline_ms = Some(600_000);
+    order
+}
+
+/// Waits until the tasks of the run were looked at so many times.
+async fn looks_at_its_work(bench: &Bench, times: usize) {
+    let tasks = format!("GET /api/v2/dags/events_daily/dagRuns/{RUN}/taskInstances");
+    while bench.airflow.count(&tasks) < times {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 #[tokio::test]
-async fn a_deadline_counts_from_the_start_and_not_while_the_run_is_queued() {
+async fn a_deadline_counts_neither_while_the_run_is_queued_nor_while_it_is_frozen() {
     let bench = Bench::three().await;
     let mut hand = bench.hand();
-    let mut timed = order(1);
-    timed.profile.deadline_ms = Some(600_000);
-    accepted(&hand.executor.submit(timed).await);
+    accepted(&hand.executor.submit(timed(1)).await);
     bench.airflow.world().now += chrono::TimeDelta::hours(2);
     bench.clock.advance(7200);
-    bench.airflow.start(RUN);
+    // The scheduler has taken it up, and no task of it starts: the DAG is paused, or nothing is free.
+    bench.airflow.world().runs.get_mut(RUN).unwrap().state = "running";
+    let now = bench.airflow.world().now;
+    bench.airflow.world().runs.get_mut(RUN).unwrap().started = Some(now);
     assert_eq!(hand.next().await, RunUpdate::Started);
+    bench.airflow.world().now += chrono::TimeDelta::hours(2);
+    looks_at_its_work(&bench, 1).await;
+    bench.airflow.start(RUN);
+    bench.airflow.world().now += chrono::TimeDelta::seconds(540);
+    let polls = || bench.airflow.count("GET /api/v2/dags/events_daily/dagRuns?");
+    let before = polls();
+    while polls() < before + 20 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
     assert_eq!(bench.airflow.count(MARK), 0);
-    bench.airflow.world().now += chrono::TimeDelta::seconds(660);
+    bench.airflow.world().now += chrono::TimeDelta::seconds(90);
     while bench.airflow.count(MARK) == 0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let end = hand.end_in_time(&bench.clock).await;
     assert_eq!(failure(&end).0, FailureClass::Timeout);
+}
+
+/// Law: a poll shows it anyway, so only one that may be over its time costs requests of its own.
+#[tokio::test]
+async fn a_running_one_with_a_deadline_costs_no_request_of_its_own_before_it_can_be_late() {
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    accepted(&hand.executor.submit(timed(1)).await);
+    bench.airflow.start(RUN);
+    assert_eq!(hand.next().await, RunUpdate::Started);
+    let polls = || bench.airflow.count("GET /api/v2/dags/events_daily/dagRuns?");
+    let single = || bench.airflow.count("GET /api/v2/dags/events_daily/dagRuns/");
+    let (before, singles) = (polls(), single());
+    while polls() < before + 20 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(single(), singles);
+}
+
+/// The cancel finds nothing to cancel: the request that makes the run is still under way.
+#[tokio::test]
+async fn a_cancel_that_comes_before_the_run_ends_it_when_it_is_there() {
+    let bench = Bench::three().await;
+    bench.airflow.fault(TRIGGER, Fault::LostBefore);
+    let mut hand = bench.hand();
+    assert_unknown(&hand.submit(1).await);
+    hand.executor.cancel(&order(1).attempt).await.unwrap();
+    assert_eq!(bench.airflow.count(MARK), 0);
+    // It is made after all.
+    accepted(&hand.submit(1).await);
+    bench.airflow.start(RUN);
+    let end = hand.end_in_time(&bench.clock).await;
+    assert!(end.cancelled, "{end:?}");
+    assert_eq!(bench.airflow.run(RUN).state, "failed");
+}
+
+/// A cancel takes two requests, and whoever asked for it may have lost patience after the first.
+#[tokio::test]
+async fn a_cancel_goes_on_when_nobody_waits_for_it_any_more() {
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    accepted(&hand.submit(1).await);
+    bench.airflow.start(RUN);
+    assert_eq!(hand.next().await, RunUpdate::Started);
+    let (executor, attempt) = (hand.executor.clone(), order(1).attempt);
+    let asking = async move { executor.cancel(&attempt).await };
+    assert!(
+        tokio::time::timeout(Duration::from_micros(1), asking)
+            .await
+            .is_err(),
+        "it was given up at its first request"
+    );
+    assert!(hand.end_in_time(&bench.clock).await.cancelled);
+}
+
+/// A log that cannot be read keeps one run waiting for a while, and no other.
+#[tokio::test]
+async fn a_log_that_cannot_be_read_delays_one_verdict_and_keeps_no_other_waiting() {
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    accepted(&hand.submit(1).await);
+    let mut other = order(1);
+    let spec = spec();
+    let (chunk, interval) = cut(spec.timezone, spec.start, spec.end, spec.granularity)[1];
+    (other.attempt.chunk, other.start, other.end) = (chunk, interval.start, interval.end);
+    accepted(&hand.executor.submit(other).await);
+    let log = format!("GET /api/v2/dags/events_daily/dagRuns/{RUN}/taskInstances/load/logs/");
+    for _ in 0..3 {
+        bench.airflow.fault(&log, Fault::Answer(500, "{}"));
+    }
+    bench.airflow.end(RUN, "failed", &["failed", "upstream_failed"]);
+    bench
+        .airflow
+        .end("events-aaaaaa__2021-02-05", "success", &["success", "success"]);
+    assert_eq!(hand.end().await.result, Ok(()), "the other one is told first");
+    assert_eq!(failure(&hand.end().await).0, FailureClass::Other);
+    // And one that is never readable does not wait for ever.
+    let bench = Bench::three().await;
+    let mut hand = bench.hand();
+    for _ in 0..4 {
+        bench.airflow.fault(&log, Fault::Answer(500, "{}"));
+    }
+    let end = first_attempt(&bench, &mut hand, "failed", &["failed"]).await;
+    assert_eq!(failure(&end).1, "load failed, and its log says nothing");
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
-//! The calls against a real Airflow of either version, with its example DAGs and the users `admin` and `viewer`, whose
-//! passwords are their names. `AIRFLOW_URL` says where it is.
+//! The calls against a real Airflow of either version.
 
 // Helpers of tests may fail loudly like tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod airflow_servers;
 mod airflow_support;
 
+use airflow_servers::{Airflow, three, two};
 use airflow_support::at;
 use backfill::{
     config::secret::SecretSource,
@@ -21,8 +22,28 @@ use std::{num::NonZeroU32, time::Duration};
 
 const DAG: &str = "events_daily";
 
-fn connect(user: &str, password: &str) -> Connection {
-    let url = std::env::var("AIRFLOW_URL").expect("AIRFLOW_URL");
+/// Each of these is a test on Airflow 3 and one on Airflow 2.
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod airflow_3 {
+            $(#[tokio::test] async fn $name() { super::$name(super::three()).await; })*
+        }
+        mod airflow_2 {
+            $(#[tokio::test] async fn $name() { super::$name(super::two()).await; })*
+        }
+    };
+}
+
+on_both! {
+    the_server_is_known_and_its_dags_are_listed
+    a_run_is_made_once_found_again_fails_for_its_reason_is_cleared_marked_and_deleted
+    the_slots_of_both_kinds_of_pool_are_set_and_set_back
+    a_native_backfill_has_as_many_days_as_its_preview_or_2_x_says_that_it_cannot
+    a_missing_permission_and_a_wrong_password_are_told_apart
+}
+
+/// As one of the users `admin` and `viewer`, whose passwords are their names.
+fn connect(server: &Airflow, user: &str, password: &str) -> Connection {
     let file = tempfile::NamedTempFile::new()
         .unwrap()
         .into_temp_path()
@@ -36,13 +57,13 @@ fn connect(user: &str, password: &str) -> Connection {
         },
         surroundings: Surroundings::default(),
         request_budget: 100_000,
-        ..ConnectionSettings::new("real", &url)
+        ..ConnectionSettings::new("real", &server.url)
     })
     .unwrap()
 }
 
-fn admin() -> Connection {
-    connect("admin", "admin")
+fn admin(server: &Airflow) -> Connection {
+    connect(server, "admin", "admin")
 }
 
 fn day(n: u32) -> Time {
@@ -87,10 +108,8 @@ async fn until_over(airflow: &Connection, n: u32) -> RunState {
     panic!("run {n} does not end");
 }
 
-#[tokio::test]
-#[ignore = "needs an Airflow: AIRFLOW_URL"]
-async fn the_server_is_known_and_its_dags_are_listed() {
-    let airflow = admin();
+async fn the_server_is_known_and_its_dags_are_listed(server: &Airflow) {
+    let airflow = admin(server);
     let version = airflow.version().await.unwrap();
     assert_eq!(version.api == Api::V2, version.is_at_least(3, 0));
     assert_eq!(
@@ -105,10 +124,8 @@ async fn the_server_is_known_and_its_dags_are_listed() {
     assert_eq!(airflow.import_errors().await.unwrap().rows, []);
 }
 
-#[tokio::test]
-#[ignore = "needs an Airflow: AIRFLOW_URL"]
-async fn a_run_is_made_once_found_again_fails_for_its_reason_is_cleared_marked_and_deleted() {
-    let airflow = admin();
+async fn a_run_is_made_once_found_again_fails_for_its_reason_is_cleared_marked_and_deleted(server: &Airflow) {
+    let airflow = admin(server);
     let (good, bad) = (1, 2);
     for n in [good, bad] {
         remove(&airflow, n).await;
@@ -199,10 +216,8 @@ async fn a_run_is_made_once_found_again_fails_for_its_reason_is_cleared_marked_a
     }
 }
 
-#[tokio::test]
-#[ignore = "needs an Airflow: AIRFLOW_URL"]
-async fn the_slots_of_both_kinds_of_pool_are_set_and_set_back() {
-    let airflow = admin();
+async fn the_slots_of_both_kinds_of_pool_are_set_and_set_back(server: &Airflow) {
+    let airflow = admin(server);
     for name in ["backfill_pool", "default_pool"] {
         let before = airflow.pool(name).await.unwrap();
         let changed = airflow.set_pool_slots(&before, before.slots + 3).await.unwrap();
@@ -216,10 +231,8 @@ async fn the_slots_of_both_kinds_of_pool_are_set_and_set_back() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs an Airflow: AIRFLOW_URL"]
-async fn a_native_backfill_has_as_many_days_as_its_preview_or_2_x_says_that_it_cannot() {
-    let airflow = admin();
+async fn a_native_backfill_has_as_many_days_as_its_preview_or_2_x_says_that_it_cannot(server: &Airflow) {
+    let airflow = admin(server);
     let order = BackfillOrder {
         dag: "newyork_daily".into(),
         from: at("2022-06-01T04:00:00Z"),
@@ -262,16 +275,14 @@ async fn a_native_backfill_has_as_many_days_as_its_preview_or_2_x_says_that_it_c
     assert_eq!(airflow.backfills(&order.dag).await.unwrap().rows[0].id, made.id);
 }
 
-#[tokio::test]
-#[ignore = "needs an Airflow: AIRFLOW_URL"]
-async fn a_missing_permission_and_a_wrong_password_are_told_apart() {
-    let viewer = connect("viewer", "viewer");
+async fn a_missing_permission_and_a_wrong_password_are_told_apart(server: &Airflow) {
+    let viewer = connect(server, "viewer", "viewer");
     assert_eq!(
         viewer.pause_dag("ondemand", true).await.unwrap_err().kind,
         Kind::Forbidden
     );
     assert!(viewer.dags().await.is_ok());
-    let wrong = connect("admin", "wrong-password");
+    let wrong = connect(server, "admin", "wrong-password");
     assert_eq!(wrong.dags().await.unwrap_err().kind, Kind::LoggedOut);
     let sent = wrong.usage().requests;
     assert_eq!(wrong.dags().await.unwrap_err().kind, Kind::LoggedOut);

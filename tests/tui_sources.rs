@@ -67,6 +67,7 @@ fn watch(what_if: Option<u32>) -> Watch {
     Watch {
         backfill: Some(night::id()),
         log: None,
+        inside: None,
         what_if,
     }
 }

@@ -1,6 +1,12 @@
 //! The command line's grammar.
 
-use crate::domain::{event::Verdict, human};
+use crate::domain::{
+    attach::{Reprocess, Taking},
+    event::Verdict,
+    human,
+};
+use chrono::NaiveDate;
+use chrono_tz::Tz;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -41,6 +47,27 @@ pub struct Reason {
     /// Why, in the journal and on everybody's screen.
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+}
+
+/// Whose log, where an attempt is a run of several tasks.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LogOf {
+    /// Of a run with tasks: this one; else the one that failed, or the last that ran.
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<String>,
+    /// This index of a mapped task.
+    #[arg(long, value_name = "I", requires = "task")]
+    pub map: Option<u32>,
+    /// This try of the task; else its newest in the attempt.
+    #[arg(long = "try", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub try_no: Option<u32>,
+}
+
+impl LogOf {
+    /// Whether anything was chosen.
+    pub const fn is_chosen(&self) -> bool {
+        self.task.is_some() || self.try_no.is_some()
+    }
 }
 
 /// What may be asked before it acts.
@@ -100,10 +127,27 @@ pub enum Command {
         /// One backfill; else all.
         name: Option<String>,
     },
+    /// Take hold of what somebody else started on an executor: its days on the calendar, live, and its own levers.
+    /// Without --dag and --native-backfill it lists what there is.
+    Attach(Attach),
+    /// Let go of an attached backfill: on the server it goes on as it is.
+    Detach {
+        /// The attached backfill.
+        name: String,
+        /// What may be asked.
+        #[command(flatten)]
+        consent: Consent,
+    },
     /// Start nothing more; what runs goes on.
     Pause {
         /// The backfill.
         name: String,
+        /// Attached only: freeze everything of the DAG, running days and the live schedule, too.
+        #[arg(long, conflicts_with = "duration")]
+        whole_dag: bool,
+        /// Do not ask.
+        #[arg(long, requires = "whole_dag")]
+        yes: bool,
         /// End the pause by itself after this time, as in 30m.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         duration: Option<Duration>,
@@ -115,6 +159,12 @@ pub enum Command {
     Resume {
         /// The backfill.
         name: String,
+        /// Attached only: let the frozen DAG run again.
+        #[arg(long)]
+        whole_dag: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
         /// Why.
         #[command(flatten)]
         reason: Reason,
@@ -149,10 +199,71 @@ pub enum Command {
     Skip(Days),
     /// Stop running attempts of chunks.
     StopRuns(Days),
+    /// Attached only: say that days are done or failed; nothing runs.
+    Mark {
+        /// The attached backfill.
+        name: String,
+        /// What they count as.
+        #[arg(value_enum)]
+        state: MarkAs,
+        /// Days or ranges: 2023-11-24, 2023-11-01..2023-11-30.
+        #[arg(required = true, value_name = "DATE|A..B")]
+        days: Vec<String>,
+        /// What may be asked.
+        #[command(flatten)]
+        consent: Consent,
+    },
+    /// Attached only: another limit of days at once, by a new native backfill in place of the one that runs.
+    Replace {
+        /// The attached backfill.
+        name: String,
+        /// The new limit.
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// What may be asked.
+        #[command(flatten)]
+        consent: Consent,
+    },
+    /// Attached only: a new native backfill over days; asks the server first which days it would run.
+    Native {
+        /// The attached backfill.
+        name: String,
+        /// The days: 2023-11-01..2023-11-30.
+        #[arg(value_name = "A..B")]
+        days: String,
+        /// The most days at once.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// Which existing runs it takes again.
+        #[arg(long, value_enum, default_value_t = ReprocessArg::None)]
+        reprocess: ReprocessArg,
+        /// Latest day first.
+        #[arg(long)]
+        newest_first: bool,
+        /// What may be asked.
+        #[command(flatten)]
+        consent: Consent,
+    },
+    /// Decide about somebody else's run on the date of a held chunk: adopt it, or clear it and run the chunk.
+    Take {
+        /// The backfill.
+        name: String,
+        /// The chunk.
+        date: String,
+        /// What becomes of that run.
+        #[arg(value_enum)]
+        how: TakingArg,
+        /// What may be asked.
+        #[command(flatten)]
+        consent: Consent,
+    },
     /// End the whole backfill: nothing more starts, running attempts are stopped.
     Cancel {
         /// The backfill.
         name: String,
+        /// Attached only: end running days, too.
+        #[arg(long)]
+        running: bool,
         /// What may be asked.
         #[command(flatten)]
         consent: Consent,
@@ -218,6 +329,9 @@ pub enum Command {
         /// Go on until the attempt ends.
         #[arg(long, short)]
         follow: bool,
+        /// Which part of it.
+        #[command(flatten)]
+        part: LogOf,
     },
     /// What happened, oldest first.
     Events {
@@ -232,6 +346,88 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+/// What to attach to.
+#[derive(Debug, Clone, Args)]
+pub struct Attach {
+    /// The executor, as configured.
+    pub executor: String,
+    /// A DAG: all its runs in the window.
+    #[arg(long, value_name = "ID")]
+    pub dag: Option<String>,
+    /// A native backfill, by its number.
+    #[arg(long, value_name = "ID", conflicts_with = "dag")]
+    pub native_backfill: Option<u64>,
+    /// First day; else that of the native backfill or of the DAG's runs.
+    #[arg(long, value_name = "DATE")]
+    pub from: Option<NaiveDate>,
+    /// Last day.
+    #[arg(long, value_name = "DATE")]
+    pub to: Option<NaiveDate>,
+    /// Zone of the civil days, as in Europe/Berlin; else what the runs tell.
+    #[arg(long, value_name = "ZONE")]
+    pub timezone: Option<Tz>,
+    /// A pool whose slots follow the limit.
+    #[arg(long, value_name = "POOL")]
+    pub pool: Option<String>,
+    /// A configured signal that pauses and resumes it; may be given several times.
+    #[arg(long = "signal", value_name = "NAME")]
+    pub signals: Vec<String>,
+    /// Our name for it; else the DAG's.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Do not start a supervisor if nobody supervises.
+    #[arg(long)]
+    pub no_supervisor: bool,
+}
+
+/// What days are said to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MarkAs {
+    /// Success, in the engine's word.
+    Done,
+    /// Failed.
+    Failed,
+}
+
+/// Which existing runs a new native backfill takes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReprocessArg {
+    /// Only days without a run.
+    None,
+    /// Failed days, too.
+    Failed,
+    /// Successful days, too.
+    Completed,
+}
+
+impl From<ReprocessArg> for Reprocess {
+    fn from(arg: ReprocessArg) -> Self {
+        match arg {
+            ReprocessArg::None => Self::None,
+            ReprocessArg::Failed => Self::Failed,
+            ReprocessArg::Completed => Self::Completed,
+        }
+    }
+}
+
+/// What becomes of somebody else's run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TakingArg {
+    /// It is watched as if it were ours, and its end counts.
+    Adopt,
+    /// It is cleared, or deleted and made anew, and runs as ours.
+    Clear,
+}
+
+impl From<TakingArg> for Taking {
+    fn from(arg: TakingArg) -> Self {
+        match arg {
+            TakingArg::Adopt => Self::Adopt,
+            TakingArg::Clear => Self::Clear,
+        }
+    }
 }
 
 /// The demo.
@@ -287,6 +483,15 @@ pub enum ThrottleTo {
         /// Why.
         #[command(flatten)]
         reason: Reason,
+    },
+    /// Attached only: slots of its pool, as they are from now on; -1 is without limit.
+    Slots {
+        /// The slots.
+        #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..=1_000_000))]
+        n: i64,
+        /// What may be asked.
+        #[command(flatten)]
+        consent: Consent,
     },
     /// No cap and no force.
     Auto {

@@ -4,12 +4,13 @@ use super::{
     args::{Consent, Days, Reason, ThrottleTo, VerdictArg},
     ask,
     context::{Context, Done, Exit, Try, find},
-    prompt,
+    levers, prompt,
     told::{self, Recorded},
 };
 use crate::{
     config,
     domain::{
+        attach::Action,
         event::{Force, Payload},
         human,
         ids::{BackfillId, ChunkId},
@@ -49,7 +50,20 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
 }
 
 /// `cancel NAME`.
-pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
+pub fn cancel(ctx: &mut Context, name: &str, running: bool, consent: Consent) -> Done {
+    if levers::is_attached(ctx, name)? {
+        let ask = if running {
+            Ask::Act(Action::Cancel { running })
+        } else {
+            Ask::Cancel
+        };
+        return levers::change(ctx, name, &ask, consent);
+    }
+    if running {
+        return Err(Exit::usage(
+            "--running is for attached backfills: of our own what runs is always stopped",
+        ));
+    }
     let (state, id, mut preview) = preview_of(ctx, name, &Ask::Cancel)?;
     if let Some(backfill) = state.backfills.get(&id) {
         preview = prompt::preview(preview, backfill);
@@ -66,7 +80,16 @@ pub fn cancel(ctx: &mut Context, name: &str, consent: Consent) -> Done {
 }
 
 /// `resume NAME`.
-pub fn resume(ctx: &mut Context, name: &str, reason: Reason) -> Done {
+pub fn resume(ctx: &mut Context, name: &str, yes: bool, reason: Reason) -> Done {
+    if levers::is_attached(ctx, name)? {
+        let consent = Consent {
+            dry_run: false,
+            // Our own pause is ours to lift; one that somebody set on the server is asked about.
+            yes: yes || !levers::paused_by_others(ctx, name)?,
+            reason: reason.reason,
+        };
+        return levers::change(ctx, name, &Ask::Resume, consent);
+    }
     simple(ctx, name, Payload::Resumed {}, reason, "resumed")
 }
 
@@ -83,6 +106,15 @@ pub fn close_breaker(ctx: &mut Context, name: &str, reason: Reason) -> Done {
 /// `throttle NAME ..`.
 pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
     match to {
+        ThrottleTo::Slots { n, consent } => levers::slots(ctx, name, n, consent),
+        ThrottleTo::Cap { .. } | ThrottleTo::Force { .. } if levers::without_pool(ctx, name)? => {
+            Err(Exit::usage(format!(
+                "{name} was attached without a pool, so no limit can be written"
+            ))
+            .hint(format!(
+                "backfill replace {name} N makes its native backfill anew"
+            )))
+        }
         ThrottleTo::Cap { n: 0, .. } => {
             Err(Exit::usage("a cap of 0 is a pause").hint(format!("backfill pause {name}")))
         }
@@ -209,7 +241,7 @@ fn mark(
     Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx)
 }
 
-fn nothing_to_do(preview: &Preview) -> Exit {
+pub(super) fn nothing_to_do(preview: &Preview) -> Exit {
     let why = preview
         .will_not
         .first()
@@ -257,6 +289,9 @@ fn on_days(
         preview.title,
         human::counted(n as u64, "chunk")
     );
+    if levers::is_attached(ctx, name)? {
+        return told::action(ctx, &id, seq);
+    }
     match ask {
         Ask::Stop(_) => Recorded::of_stop(ctx, id.as_str(), seq, &message, &recipe).tell(ctx),
         _ => Recorded::new(ctx, id.as_str(), seq, &message).tell(ctx),
@@ -273,7 +308,7 @@ fn unwatched_first(ctx: &Context, backfill: &Backfill, ask: &Ask, preview: &mut 
 
 /// Appends with the head that the plan was made at. If others appended meanwhile the plan is made again: the same
 /// digest is appended, another one is not.
-fn append_same_plan(
+pub(super) fn append_same_plan(
     ctx: &mut Context,
     id: &BackfillId,
     ask: &Ask,

@@ -1,11 +1,16 @@
 //! `logs NAME DATE`: the output of an attempt, cleaned of control characters when it goes to a terminal.
 
-use super::context::{Context, Done, Exit, find, line};
+use super::{
+    args::LogOf,
+    context::{Context, Done, Exit, find, line},
+    task_logs,
+};
 use crate::{
     config::Places,
     domain::{ids::AttemptId, text},
     executor::local,
     plan::select,
+    supervisor::wiring,
 };
 use std::{
     fs::File,
@@ -15,7 +20,7 @@ use std::{
 };
 
 /// The command.
-pub fn logs(ctx: &Context, name: &str, date: &str, attempt: Option<u32>, follow: bool) -> Done {
+pub fn logs(ctx: &Context, name: &str, date: &str, attempt: Option<u32>, follow: bool, part: LogOf) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
     let chunks = select::chunks(backfill, date).map_err(Exit::usage)?;
@@ -42,6 +47,20 @@ pub fn logs(ctx: &Context, name: &str, date: &str, attempt: Option<u32>, follow:
         return Err(Exit::usage(format!("{id} has no such attempt; it has {has}")));
     };
     let attempt = backfill.attempt_id(*id, known.no);
+    if let Some(make) = wiring::inside(&ctx.config, &known.executor) {
+        return task_logs::show(ctx, &attempt, &make, follow, part);
+    }
+    if backfill.spec.dag.is_some() {
+        let why = format!(
+            "{} is not in the configuration, and {attempt} ran there",
+            known.executor
+        );
+        return Err(Exit::usage(why));
+    }
+    if part.is_chosen() {
+        let why = format!("{attempt} is one command with one output: it has no tasks and tries of its own");
+        return Err(Exit::usage(why));
+    }
     let file = local::log_path(&Places::of(&ctx.config.journal.path).state, &attempt);
     if ctx.json {
         let value = serde_json::json!({ "attempt": attempt, "file": file, "exists": file.exists() });
@@ -70,7 +89,8 @@ fn show(ctx: &Context, path: &Path, attempt: &AttemptId, follow: bool) -> Done {
     }
 }
 
-fn still_open(ctx: &Context, attempt: &AttemptId) -> Result<bool, Exit> {
+/// Whether an attempt has not ended, as far as the journal knows.
+pub(super) fn still_open(ctx: &Context, attempt: &AttemptId) -> Result<bool, Exit> {
     let state = ctx.state()?;
     let chunk = state
         .backfills

@@ -2,11 +2,13 @@
 
 pub mod args;
 pub mod ask;
+pub mod attach;
 pub mod attention;
 pub mod check;
 pub mod command;
 pub mod context;
 pub mod exit;
+pub mod levers;
 pub mod logging;
 pub mod logs;
 pub mod partial;
@@ -14,7 +16,9 @@ pub mod plan;
 pub mod progress;
 pub mod prompt;
 pub mod run;
+pub mod seen;
 pub mod status;
+pub mod task_logs;
 pub mod tell;
 pub mod told;
 
@@ -66,10 +70,59 @@ fn dispatch(cli: Cli) -> Done {
         Command::Status { name } => status::status(&global, name.as_deref()),
         Command::Pause {
             name,
+            whole_dag: true,
+            yes,
+            reason,
+            ..
+        } => levers::freeze(&mut writing(&name)?, &name, (true, yes), reason),
+        Command::Pause {
+            name,
             duration,
             reason,
+            ..
         } => command::pause(&mut writing(&name)?, &name, duration, reason),
-        Command::Resume { name, reason } => command::resume(&mut writing(&name)?, &name, reason),
+        Command::Resume {
+            name,
+            whole_dag: true,
+            yes,
+            reason,
+        } => levers::freeze(&mut writing(&name)?, &name, (false, yes), reason),
+        Command::Resume {
+            name, yes, reason, ..
+        } => command::resume(&mut writing(&name)?, &name, yes, reason),
+        Command::Attach(wanted) => attach::attach(&global, wanted),
+        Command::Detach { name, consent } => levers::detach(&mut writing(&name)?, &name, consent),
+        Command::Mark {
+            name,
+            state,
+            days,
+            consent,
+        } => levers::mark(&mut writing(&name)?, &name, (&days, state), consent),
+        Command::Replace { name, limit, consent } => {
+            levers::replace(&mut writing(&name)?, &name, limit, consent)
+        }
+        Command::Native {
+            name,
+            days,
+            limit,
+            reprocess,
+            newest_first,
+            consent,
+        } => {
+            let order = levers::NewNative {
+                days,
+                limit,
+                reprocess: reprocess.into(),
+                newest_first,
+            };
+            levers::native(&mut writing(&name)?, &name, &order, consent)
+        }
+        Command::Take {
+            name,
+            date,
+            how,
+            consent,
+        } => levers::take(&mut writing(&name)?, &name, (&date, how.into()), consent),
         Command::Throttle { name, to } => command::throttle(&mut writing(&name)?, &name, to),
         Command::Rerun {
             name,
@@ -81,7 +134,11 @@ fn dispatch(cli: Cli) -> Done {
         Command::Release(days) => command::release(&mut writing(&days.name)?, days),
         Command::Skip(days) => command::skip(&mut writing(&days.name)?, days),
         Command::StopRuns(days) => command::stop_runs(&mut writing(&days.name)?, days),
-        Command::Cancel { name, consent } => command::cancel(&mut writing(&name)?, &name, consent),
+        Command::Cancel {
+            name,
+            running,
+            consent,
+        } => command::cancel(&mut writing(&name)?, &name, running, consent),
         Command::Amend { name, consent } => command::amend(&mut writing(&name)?, &name, consent),
         Command::Resolve {
             name,
@@ -98,7 +155,8 @@ fn dispatch(cli: Cli) -> Done {
             date,
             attempt,
             follow,
-        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow),
+            part,
+        } => logs::logs(&looking(&name)?, &name, &date, attempt, follow, part),
         Command::Events { name, last } => status::events(&looking(&name)?, &name, last),
         Command::Completions { shell } => {
             let mut script = Vec::new();

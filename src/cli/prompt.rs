@@ -15,7 +15,18 @@ use crate::{
 const KEYS: [&str; 8] = ["S", "p", "b", "R", "r", "s", ": close-breaker", ": acknowledge"];
 
 /// Commands that ask before they act: a line to be copied says yes.
-const ASKING: [&str; 5] = ["rerun", "skip", "stop-runs", "cancel", "amend"];
+const ASKING: [&str; 10] = [
+    "rerun",
+    "skip",
+    "stop-runs",
+    "cancel",
+    "amend",
+    "mark",
+    "replace",
+    "native",
+    "take",
+    "detach",
+];
 
 /// A reason whose way out can be typed. `chunk`: the one that was asked about. Where the configuration has changed,
 /// an open breaker's cause may be mended in it already; then taking it over comes first.
@@ -87,6 +98,8 @@ pub fn preview(mut preview: Preview, backfill: &Backfill) -> Preview {
             *why = format!("{first}release it first: backfill release {name} {day}");
         } else if let Some(now) = why.strip_suffix("K stops it") {
             *why = format!("{now}backfill stop-runs {name} {day} stops it");
+        } else if let Some(now) = why.strip_suffix("stop it first (K)") {
+            *why = format!("{now}stop it first: backfill stop-runs {name} {day}");
         }
     }
     let verb = preview.same_as.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -103,6 +116,8 @@ pub fn preview(mut preview: Preview, backfill: &Backfill) -> Preview {
             *fact = format!("{before}: backfill rerun {name} {days}");
         } else if let Some(before) = fact.strip_suffix(": b") {
             *fact = format!("{before}: backfill {back} {name} {days}");
+        } else if fact.contains("the days (K)") {
+            *fact = fact.replace("stop the days (K)", &format!("backfill stop-runs {name} {days}"));
         } else if fact.contains("the days (b)") {
             *fact = fact.replace("hold the days (b)", &format!("backfill hold {name} {days}"));
         }

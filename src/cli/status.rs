@@ -5,6 +5,7 @@ use super::{
     attention::{self, Attention, Seen, UNWATCHED},
     context::{self, Context, Done, Exit, find, line},
     prompt,
+    seen::AttachedView,
 };
 use crate::{
     config::{Config, SignalConfig},
@@ -66,6 +67,9 @@ struct One {
     end: String,
     timezone: String,
     drift: Vec<String>,
+    /// Only of an attached backfill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attached: Option<AttachedView>,
 }
 
 #[derive(Serialize)]
@@ -171,7 +175,7 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
     };
     match (backfill.state(), decide::stop_of(state, backfill, &supervised)) {
         (BackfillState::Incomplete | BackfillState::Cancelled, _) => 1,
-        (BackfillState::Complete, _) => 0,
+        (BackfillState::Complete | BackfillState::Detached, _) => 0,
         (BackfillState::Paused, _) => 3,
         _ if backfill.breaker.is_some() => 1,
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
@@ -243,11 +247,16 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         chunks: backfill.chunks.len(),
         counts,
         attempts: backfill.chunks.iter().map(|c| c.attempts.len()).sum(),
-        under_way: backfill
-            .open_attempts()
-            .into_iter()
-            .filter(|a| !over.contains(a))
-            .collect(),
+        // The runs of somebody else are not attempts of ours.
+        under_way: if spec.attach.is_some() {
+            Vec::new()
+        } else {
+            backfill
+                .open_attempts()
+                .into_iter()
+                .filter(|a| !over.contains(a))
+                .collect()
+        },
         ended_unwatched: over.into_iter().collect(),
         needs_you: [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain]
             .map(|s| backfill.count(s))
@@ -267,7 +276,10 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         start: spec.start.to_string(),
         end: spec.end.to_string(),
         timezone: spec.timezone.to_string(),
-        drift: configured.map_or_else(Vec::new, |c| crate::config::drift(spec, &c.spec)),
+        drift: configured
+            .filter(|_| spec.attach.is_none())
+            .map_or_else(Vec::new, |c| crate::config::drift(spec, &c.spec)),
+        attached: AttachedView::of(backfill, around.now),
     }
 }
 
@@ -375,6 +387,9 @@ fn words_of(one: &One) -> String {
             _ => " (not in the configuration)".to_owned(),
         };
         out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}{old}\n"));
+    }
+    for line in one.attached.iter().flat_map(AttachedView::words) {
+        out.push_str(&format!("  {line}\n"));
     }
     out.push_str(&format!("  why {}", one.why));
     if let Some(why) = one.reason.as_ref().filter(|w| !w.unblock.is_empty()) {

@@ -3,6 +3,7 @@
 
 use super::context::{Context, Done, Exit};
 use crate::domain::{
+    attach::Asked,
     event::{Payload, Read},
     human,
     ids::{AttemptId, BackfillId},
@@ -201,5 +202,45 @@ fn under_way(ids: &[AttemptId]) -> String {
         0 => "nothing was under way".to_owned(),
         1 => format!("{count} was already under way: {}", list.join(", ")),
         _ => format!("{count} were already under way: {}", list.join(", ")),
+    }
+}
+
+/// How long an action is waited for at the prompt; longer ones go on, and the journal tells their end.
+const ACTION: Duration = Duration::from_secs(20);
+
+/// What came of commands about somebody else's backfill, from the event of that seq on: the server's words as they
+/// come, and the end.
+///
+/// # Errors
+/// The action did not do what it promised: code 1. The journal cannot be read, or standard output is gone.
+pub fn action(ctx: &Context, id: &BackfillId, seq: u64) -> Done {
+    let asked = |ctx: &Context| -> Result<Option<Asked>, Exit> {
+        let state = ctx.state()?;
+        let backfill = state.backfills.get(id);
+        Ok(backfill.and_then(|b| b.asked.iter().find(|a| a.seq >= seq).cloned()))
+    };
+    let began = Instant::now();
+    loop {
+        let found = asked(ctx)?;
+        let ended = found.as_ref().and_then(|a| a.ended.clone());
+        if let (Some(asked), Some(end)) = (&found, &ended) {
+            let sent: Vec<&str> = asked.steps.iter().map(|s| s.sent.as_str()).collect();
+            let value = serde_json::json!({
+                "backfill": id, "seq": asked.seq, "action": asked.action, "sent": sent, "ok": end.ok, "message": end.said,
+            });
+            if end.ok {
+                return ctx.print(&value, || end.said.clone());
+            }
+            return Err(Exit::new(1, format!("{}: {}", asked.action.words(), end.said)));
+        }
+        // Without an action there is nothing that a server would have to say.
+        if found.is_none() || !ctx.supervised() || began.elapsed() > ACTION {
+            let said = match &found {
+                None => "recorded".to_owned(),
+                Some(asked) => format!("{}: recorded, under way", asked.action.words()),
+            };
+            return Recorded::new(ctx, id.as_str(), seq, &said).tell(ctx);
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }

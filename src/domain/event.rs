@@ -2,6 +2,7 @@
 //!
 //! Values that were drawn or computed once (jittered retry instants, ids, the throttle's state) are *in* the
 //! events, so that reading the journal again gives the same state for ever.
+//! Reason for its length: one enum is the journal's format, and each of its variants says what it means.
 
 use super::{
     Time,

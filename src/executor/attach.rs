@@ -2,13 +2,14 @@
 
 use crate::{
     domain::{
-        attach::{Action, Asked, Days, Facts, PoolSeen},
+        attach::{Action, Asked, Days, Facts, NativeSeen, PoolSeen},
         ids::{BackfillId, ChunkId},
         spec::Spec,
     },
     net::AdapterError,
 };
 use async_trait::async_trait;
+use chrono_tz::Tz;
 use std::{sync::Arc, time::Duration};
 
 /// An attached backfill, as an adapter needs to know it.
@@ -105,6 +106,18 @@ pub trait Levers: Send + Sync {
     /// The server refuses it, or could not be asked.
     async fn dry_run(&self, target: &Target, action: &Action) -> Result<Vec<ChunkId>, AdapterError>;
 
+    /// What a DAG or a native backfill is, before it is attached to. One of the two is given; `zone` is the user's
+    /// word for the civil days, without which the runs' own times of day have to tell.
+    ///
+    /// # Errors
+    /// There is no such thing, or the server could not be asked.
+    async fn find(
+        &self,
+        dag: Option<&str>,
+        native: Option<u64>,
+        zone: Option<Tz>,
+    ) -> Result<Found, AdapterError>;
+
     /// What could be attached to, for a list: unfinished native backfills, and DAGs with many runs.
     ///
     /// # Errors
@@ -123,4 +136,17 @@ pub struct Offer {
     pub window: Option<(chrono::NaiveDate, chrono::NaiveDate)>,
     /// In words: `running, limit 3, by minh`, `1,261 runs, 12 failed`.
     pub words: String,
+}
+
+/// What could be found out about something that is to be attached to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The DAG.
+    pub dag: String,
+    /// Its native backfill: the one that was asked for, else the unfinished one.
+    pub native: Option<NativeSeen>,
+    /// The zone of its days, if the runs tell.
+    pub zone: Option<Tz>,
+    /// First and last day, inclusive, in that zone (else in UTC): of the native backfill, else of the DAG's runs.
+    pub window: Option<(chrono::NaiveDate, chrono::NaiveDate)>,
 }

@@ -3,6 +3,7 @@
 
 pub mod airflow;
 pub mod attach;
+pub mod inside;
 pub mod local;
 pub mod template;
 
@@ -102,6 +103,11 @@ pub enum SubmitAnswer {
         /// How it is: `the scheduled run X (success)`.
         what: String,
     },
+    /// It certainly did not leave, by no fault of its own: the executor is away, or takes no requests of ours now.
+    NotSent {
+        /// What was seen.
+        why: String,
+    },
     /// No answer that can be trusted: it may run or not.
     Unknown {
         /// What was seen.
@@ -168,6 +174,14 @@ pub enum Probe {
     Ended(RunEnd),
     /// It certainly never ran: the same attempt may be sent.
     NeverRan,
+    /// There is no trace of it, by no fault of its own, and a second request would not make a second run: the same
+    /// attempt may be sent again.
+    Traceless {
+        /// What was seen.
+        why: String,
+        /// Its request may still be under way: it must not be given up yet.
+        under_way: bool,
+    },
     /// Nobody can say.
     Unknown {
         /// What was tried and what came back.
@@ -199,6 +213,11 @@ pub trait Executor: Send + Sync {
 
     /// Where the attempt's output is on this machine, if it is a file here.
     fn log_file(&self, attempt: &AttemptId) -> Option<PathBuf>;
+
+    /// A look into its runs, of an executor whose runs have tasks with logs of their own.
+    fn inside(&self) -> Option<Arc<dyn inside::Inside>> {
+        None
+    }
 
     /// Removes what the adapter keeps on this machine of attempts whose end is journaled, and what is over its caps.
     /// Called now and then, off the async threads.

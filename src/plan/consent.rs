@@ -3,6 +3,7 @@
 use super::preview::{Ask, Preview, PreviewChunk};
 use crate::domain::{
     Time,
+    attach::Action,
     event::{Force, Payload, Rule},
     ids::{BackfillId, ChunkId},
     state::{Backfill, State},
@@ -30,7 +31,19 @@ pub fn payloads(
         }
     };
     let chunks = chunks.clone();
+    if let Some(backfill) = backfill.filter(|b| b.spec.attach.is_some())
+        && !has_a_limit(backfill, ask)
+    {
+        return theirs(backfill, ask, chunks, preview);
+    }
     match ask {
+        Ask::Act(_) | Ask::Detach => Err("this is done to somebody else's backfill only".to_owned()),
+        Ask::Take(chunk, run, how) => some(Payload::TakeRequested {
+            chunk: *chunk,
+            run: run.clone(),
+            how: *how,
+            digest: preview.digest.clone(),
+        }),
         Ask::Rerun(..) => some(Payload::RerunRequested {
             chunks,
             digest: preview.digest.clone(),
@@ -53,6 +66,74 @@ pub fn payloads(
         Ask::StopSupervising => Ok(vec![Payload::StopSupervising {}]),
         Ask::StartSupervising => Err("starting a supervisor is no event".to_owned()),
     }
+}
+
+/// Whether the ask is about the limit, and there is a pool to write it to.
+fn has_a_limit(backfill: &Backfill, ask: &Ask) -> bool {
+    let pool = backfill.spec.dag.as_ref().and_then(|d| d.pool.as_ref());
+    matches!(ask, Ask::Cap(_) | Ask::Force(..)) && pool.is_some()
+}
+
+/// The same for somebody else's backfill: days and pauses become actions of its engine's own levers.
+fn theirs(
+    backfill: &Backfill,
+    ask: &Ask,
+    chunks: Vec<ChunkId>,
+    preview: &Preview,
+) -> Result<Vec<Payload>, String> {
+    let request = |action: Action| {
+        Ok(vec![Payload::ActionRequested {
+            action,
+            digest: preview.digest.clone(),
+        }])
+    };
+    let on_days = |action: Action| {
+        if preview.will.is_empty() {
+            Err("the plan acts on nothing".to_owned())
+        } else {
+            request(action)
+        }
+    };
+    match ask {
+        Ask::Rerun(_, failed_only) => on_days(Action::Rerun {
+            chunks,
+            failed_only: *failed_only,
+        }),
+        Ask::Stop(_) => on_days(Action::Stop { chunks }),
+        Ask::Act(Action::Rerun { failed_only, .. }) => on_days(Action::Rerun {
+            chunks,
+            failed_only: *failed_only,
+        }),
+        Ask::Act(Action::Stop { .. }) => on_days(Action::Stop { chunks }),
+        Ask::Act(Action::Mark { done, .. }) => on_days(Action::Mark { chunks, done: *done }),
+        Ask::Act(action @ Action::Create { .. }) => on_days(action.clone()),
+        Ask::Act(action) => request(action.clone()),
+        Ask::Cancel => request(Action::Cancel { running: false }),
+        Ask::Detach => Ok(vec![Payload::Detached {}]),
+        Ask::Resume => resume_theirs(backfill, &preview.digest),
+        Ask::Cap(_) | Ask::Force(..) => Err(
+            "no pool was named when it was attached, so no limit can be written; replace makes it anew with another limit"
+                .to_owned(),
+        ),
+        _ => Err("this is done to backfills of our own".to_owned()),
+    }
+}
+
+/// Our own pause ends; one that somebody else set on the server is lifted because a human asked for it.
+fn resume_theirs(backfill: &Backfill, digest: &str) -> Result<Vec<Payload>, String> {
+    let mut all = resume(Some(backfill)).unwrap_or_default();
+    let native = backfill.seen.as_ref().and_then(|f| f.native.as_ref());
+    let paused = native.is_some_and(|n| n.paused && n.completed.is_none());
+    if paused && backfill.native_pause.is_none() {
+        all.push(Payload::ActionRequested {
+            action: Action::Resume { whole_dag: false },
+            digest: digest.to_owned(),
+        });
+    }
+    if all.is_empty() {
+        return Err(format!("{} is not paused any more", backfill.spec.name));
+    }
+    Ok(all)
 }
 
 /// Whatever of a human's or a latch's making keeps a backfill from starting is ended, and nothing else.

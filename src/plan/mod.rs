@@ -1,5 +1,6 @@
 //! Floor 2: the planning logic. Pure: no clock, no I/O, no randomness of its own.
 
+pub mod attach_spec;
 pub mod breaker;
 pub mod consent;
 pub mod decide;

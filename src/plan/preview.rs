@@ -3,14 +3,17 @@
 //! The count that the preview shows is exactly what runs: a confirmed change is recomputed, and only a plan with
 //! the same digest is appended.
 
+mod attached;
 mod hold;
 
 pub use hold::hold;
 
 use super::{decide, why};
 use crate::domain::{
-    Time, human,
-    ids::ChunkId,
+    Time,
+    attach::{Action, Taking},
+    human,
+    ids::{ChunkId, ExternalId},
     spec::Spec,
     state::{Backfill, Chunk, ChunkState},
 };
@@ -37,6 +40,12 @@ pub enum Ask {
     Force(u32, Duration),
     /// End the whole order.
     Cancel,
+    /// What is done with the engine's own levers, beyond what the other asks mean for an attached backfill.
+    Act(Action),
+    /// What becomes of somebody else's run on the date of a held chunk.
+    Take(ChunkId, ExternalId, Taking),
+    /// Let go of an attached backfill.
+    Detach,
     /// Stop supervising.
     StopSupervising,
     /// Start a detached supervisor.
@@ -86,13 +95,19 @@ impl Preview {
     pub fn is_empty(&self, ask: &Ask) -> bool {
         matches!(
             ask,
-            Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..)
+            Ask::Rerun(..) | Ask::Skip(..) | Ask::Release(..) | Ask::Stop(..) | Ask::Take(..)
         ) && self.will.is_empty()
     }
 }
 
 /// The preview of a change. Pure: the same state and question give the same digest.
 pub fn make(backfill: &Backfill, ask: &Ask, now: Time) -> Preview {
+    if backfill.spec.attach.is_some() && !matches!(ask, Ask::StopSupervising | Ask::StartSupervising) {
+        return attached::make(backfill, ask);
+    }
+    if let Ask::Take(chunk, run, how) = ask {
+        return attached::take(backfill, *chunk, &run.0, *how);
+    }
     let mut preview = match ask {
         Ask::Rerun(chunks, only_failed) => rerun(backfill, chunks, *only_failed, now),
         Ask::Skip(chunks) => skip(backfill, chunks),

@@ -94,6 +94,8 @@ pub struct Core {
     pub(super) sending: BTreeSet<AttemptId>,
     /// When uncertain attempts were last looked at.
     pub(super) looked: HashMap<AttemptId, Time>,
+    /// How often attempts without an answer were sent again.
+    pub(super) resent: HashMap<AttemptId, u32>,
     /// When attempts were last asked to stop.
     pub(super) stopped: HashMap<AttemptId, Time>,
     /// Attached backfills and pools.
@@ -115,6 +117,7 @@ impl Core {
             probing: BTreeMap::new(),
             sending: BTreeSet::new(),
             looked: HashMap::new(),
+            resent: HashMap::new(),
             stopped: HashMap::new(),
             held: BTreeMap::new(),
             sightings: Vec::new(),
@@ -268,7 +271,12 @@ impl Core {
                     self.push(state, event);
                 }
             }
-            Input::Health(name, Ok(())) => drop(self.sick.remove(&name)),
+            Input::Health(name, Ok(())) => {
+                if self.sick.remove(&name).is_some() {
+                    // What nobody could tell while it was away may be told now.
+                    self.looked.clear();
+                }
+            }
             Input::Health(name, Err(why)) => drop(self.sick.insert(name, why)),
             Input::Sight(id, sight) => self.sighted(state, &id, sight, now),
             Input::Pool(id, Ok(pool)) => self.pool_seen(&id, pool, now),
@@ -281,7 +289,7 @@ impl Core {
 
     fn submitted(&mut self, state: &mut State, id: AttemptId, answer: SubmitAnswer, drawn: f64, now: Time) {
         self.sending.remove(&id);
-        let Some((executor, _)) = standing(state, &id) else {
+        let Some((executor, phase)) = standing(state, &id) else {
             return;
         };
         let actor = Actor::executor(&executor);
@@ -315,6 +323,12 @@ impl Core {
                 run,
                 what,
             },
+            SubmitAnswer::NotSent { why } => {
+                // Until its health is asked the next time: the next attempt would fare no better.
+                self.sick.insert(executor, why.clone());
+                return self.not_sent(state, id, why, now);
+            }
+            SubmitAnswer::Unknown { .. } if phase == Phase::Uncertain => return,
             SubmitAnswer::Unknown { why } => Payload::RunUncertain { attempt: id, why },
             SubmitAnswer::Refused { failure } => {
                 return self.ended(state, id, RunEnd::failed(failure), drawn, now);
@@ -325,7 +339,8 @@ impl Core {
 
     fn not_sent(&mut self, state: &mut State, id: AttemptId, why: String, now: Time) {
         self.sending.remove(&id);
-        if standing(state, &id).is_some() {
+        // Of one that was sent before, and is sent again, this says nothing.
+        if standing(state, &id).is_some_and(|(_, phase)| phase != Phase::Uncertain) {
             let backfill = id.backfill.clone();
             let payload = Payload::SubmissionWithdrawn { attempt: id, why };
             self.say(state, &backfill, Actor::supervisor(), payload, now);
@@ -373,16 +388,19 @@ impl Core {
                 let end = RunEnd::failed(never_ran(state, &id));
                 return self.ended(state, id, end, drawn, now);
             }
+            Probe::Traceless { why, under_way } => {
+                return self.traceless(state, id, why, under_way, drawn, now);
+            }
             // The journal knows that it ran, the executor says it never did: evidence disagrees (case B38).
             Probe::NeverRan => Payload::RunUncertain {
                 attempt: id,
-                why: format!("{executor} has no trace of a run that it had accepted"),
+                why: no_trace(&executor),
             },
         };
         self.say(state, &backfill, actor, payload, now);
     }
 
-    fn ended(&mut self, state: &mut State, id: AttemptId, end: RunEnd, drawn: f64, now: Time) {
+    pub(super) fn ended(&mut self, state: &mut State, id: AttemptId, end: RunEnd, drawn: f64, now: Time) {
         let Some((executor, _)) = standing(state, &id) else {
             return;
         };
@@ -425,6 +443,7 @@ impl Core {
         let done = outcome == Outcome::Done;
         let key = id.backfill.clone();
         self.looked.remove(&id);
+        self.resent.remove(&id);
         self.stopped.remove(&id);
         let payload = Payload::RunEnded {
             attempt: id,
@@ -484,19 +503,19 @@ pub(super) fn open(backfill: &Backfill) -> impl Iterator<Item = (&Chunk, &Attemp
 }
 
 /// Executor and phase of an attempt, if it is the open one of its chunk.
-fn standing(state: &State, id: &AttemptId) -> Option<(Name, Phase)> {
+pub(super) fn standing(state: &State, id: &AttemptId) -> Option<(Name, Phase)> {
     let attempt = state.backfills.get(&id.backfill)?.chunk(id.chunk)?.open()?;
     (attempt.no == id.no).then(|| (attempt.executor.clone(), attempt.phase))
 }
 
 /// Whether nobody asked for the end of an open attempt.
-fn still_wanted(state: &State, id: &AttemptId) -> bool {
+pub(super) fn still_wanted(state: &State, id: &AttemptId) -> bool {
     let chunk = state.backfills.get(&id.backfill).and_then(|b| b.chunk(id.chunk));
     chunk.and_then(Chunk::open).is_some_and(|a| !a.stop_requested)
 }
 
 /// The failure of an attempt that nobody had an answer for and that certainly never ran.
-fn never_ran(state: &State, id: &AttemptId) -> Failure {
+pub(super) fn never_ran(state: &State, id: &AttemptId) -> Failure {
     let chunk = state.backfills.get(&id.backfill).and_then(|b| b.chunk(id.chunk));
     let why = chunk.and_then(|c| c.why.as_deref()).unwrap_or("no answer");
     Failure {
@@ -504,6 +523,11 @@ fn never_ran(state: &State, id: &AttemptId) -> Failure {
         exit: None,
         message: format!("it never ran: {why}"),
     }
+}
+
+/// What is said of an attempt that the executor had accepted and knows nothing of.
+pub(super) fn no_trace(executor: &Name) -> String {
+    format!("{executor} has no trace of a run that it had accepted")
 }
 
 /// Whether an event tells what happened, rather than what the holder concluded from the state it had.

@@ -313,3 +313,100 @@ fn not_wanted_is_a_failure_unless_somebody_wanted_the_end() {
     desk.take(Input::NotSent(submits(&effects)[0].clone(), why));
     assert_eq!(desk.state_of(0), ChunkState::Pending);
 }
+
+/// Day 0 is sent and nobody hears of it.
+fn sent_without_an_answer(night: Night) -> (Desk, AttemptId) {
+    let mut desk = Desk::new(night);
+    desk.decide();
+    let effects = desk.append();
+    let attempt = submits(&effects)[0].clone();
+    let why = "no answer".to_owned();
+    desk.take(Input::Submitted(attempt.clone(), SubmitAnswer::Unknown { why }));
+    desk.append();
+    (desk, attempt)
+}
+
+fn traceless(attempt: &AttemptId, under_way: bool) -> Input {
+    let why = "no run of it is there".to_owned();
+    Input::Probed(attempt.clone(), Probe::Traceless { why, under_way })
+}
+
+/// Case B04: the supervisor died while it sent, and its former self may still be heard.
+#[test]
+fn an_attempt_that_was_under_way_when_its_supervisor_died_is_sent_again_under_its_own_name() {
+    let (mut desk, attempt) = with_an_unsent_intent();
+    desk.take(traceless(&attempt, true));
+    assert_eq!(desk.append(), [Effect::Submit(attempt.clone())]);
+    let run = crate::domain::ids::ExternalId("run#1".to_owned());
+    let answer = SubmitAnswer::AlreadyExists { run, running: false };
+    desk.take(Input::Submitted(attempt, answer));
+    assert_eq!(desk.state_of(0), ChunkState::Queued);
+}
+
+#[test]
+fn what_nothing_came_of_is_sent_three_times_more_before_that_is_a_failure() {
+    let (mut desk, attempt) = sent_without_an_answer(Night::new(1));
+    for _ in 0..3 {
+        desk.take(traceless(&attempt, false));
+        assert_eq!(submits(&desk.append()), [&attempt]);
+        // While it is being sent nobody asks about it.
+        desk.night.now += Duration::seconds(60);
+        desk.tick();
+        assert!(desk.append().is_empty());
+        let why = "the server failed".to_owned();
+        desk.take(Input::Submitted(attempt.clone(), SubmitAnswer::Unknown { why }));
+        assert_eq!(desk.state_of(0), ChunkState::Uncertain);
+    }
+    desk.take(traceless(&attempt, true));
+    assert_eq!(desk.state_of(0), ChunkState::Uncertain);
+    desk.take(traceless(&attempt, false));
+    assert!(submits(&desk.append()).is_empty());
+    assert_eq!(desk.state_of(0), ChunkState::Failed);
+}
+
+#[test]
+fn what_may_still_be_under_way_is_neither_sent_nor_given_up_in_a_pause() {
+    let (mut desk, attempt) = sent_without_an_answer(Night::new(1));
+    desk.night.human(Payload::Paused { until: None });
+    desk.seen = desk.night.state.clone();
+    desk.take(traceless(&attempt, true));
+    assert!(submits(&desk.append()).is_empty());
+    assert_eq!(desk.state_of(0), ChunkState::Uncertain);
+    desk.take(traceless(&attempt, false));
+    assert!(submits(&desk.append()).is_empty());
+    assert_eq!(desk.state_of(0), ChunkState::Pending);
+}
+
+#[test]
+fn what_may_still_be_under_way_is_not_sent_again_after_its_end_was_asked_for() {
+    let (mut desk, attempt) = sent_without_an_answer(Night::new(1));
+    let chunks = vec![attempt.chunk];
+    desk.night.human(Payload::StopRequested { chunks });
+    desk.seen = desk.night.state.clone();
+    desk.take(traceless(&attempt, true));
+    assert!(submits(&desk.append()).is_empty());
+    desk.take(traceless(&attempt, false));
+    assert_eq!(desk.state_of(0), ChunkState::Cancelled);
+}
+
+/// An executor that is away costs no attempt its budget, opens no breaker, and is not asked without end.
+#[test]
+fn what_could_not_leave_is_no_failure_and_nothing_follows_it_before_the_executor_is_well() {
+    let here: crate::domain::ids::Name = "here".parse().unwrap();
+    let mut desk = Desk::new(Night::new(8).max_limit(8).slots(8));
+    desk.decide();
+    let effects = desk.append();
+    for attempt in submits(&effects) {
+        let why = "connection refused".to_owned();
+        desk.take(Input::Submitted(attempt.clone(), SubmitAnswer::NotSent { why }));
+    }
+    desk.tick();
+    desk.decide();
+    assert!(submits(&desk.append()).is_empty());
+    let backfill = desk.seen.by_name("orders").unwrap();
+    assert_eq!(backfill.count(ChunkState::Pending), 8);
+    assert!(backfill.breaker.is_none());
+    desk.take(Input::Health(here, Ok(())));
+    desk.decide();
+    assert_eq!(submits(&desk.append()).len(), 4);
+}

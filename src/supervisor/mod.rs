@@ -8,6 +8,7 @@ pub mod gate;
 pub mod glance;
 pub mod kill_point;
 pub mod limits;
+mod lost;
 mod news;
 pub mod poll;
 pub mod record;

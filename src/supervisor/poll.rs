@@ -17,6 +17,8 @@ impl Drop for Pollers {
 
 /// How often an executor's health is asked.
 const HEALTH_EVERY: Duration = Duration::from_secs(5);
+/// The same while it is not well; how often it really asks outside is the adapter's affair.
+const SICK_EVERY: Duration = Duration::from_secs(1);
 
 impl Pollers {
     /// Reads a signal every `interval`. A slow answer delays the next question, never doubles it.
@@ -43,14 +45,13 @@ impl Pollers {
     /// Asks an executor's health.
     pub fn executor(&mut self, name: Name, executor: Arc<dyn Executor>, inbox: UnboundedSender<Input>) {
         self.0.push(tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(HEALTH_EVERY);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
-                ticks.tick().await;
                 let health = executor.health().await.map_err(|e| e.to_string());
+                let pause = if health.is_ok() { HEALTH_EVERY } else { SICK_EVERY };
                 if inbox.send(Input::Health(name.clone(), health)).is_err() {
                     return;
                 }
+                tokio::time::sleep(pause).await;
             }
         }));
     }

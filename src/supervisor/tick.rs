@@ -180,7 +180,8 @@ impl Core {
             for (chunk, attempt) in open(backfill).filter(|(_, a)| a.phase == Phase::Uncertain) {
                 let id = backfill.attempt_id(chunk.id, attempt.no);
                 let recent = |t: &Time| now - *t < AGAIN && now >= *t;
-                if !self.probing.contains_key(&id) && !self.looked.get(&id).is_some_and(recent) {
+                let asked = self.probing.contains_key(&id) || self.sending.contains(&id);
+                if !asked && !self.looked.get(&id).is_some_and(recent) {
                     self.looked.insert(id.clone(), now);
                     self.orders.push(Effect::Probe(id));
                 }

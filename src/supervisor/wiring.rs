@@ -17,15 +17,18 @@ use crate::{
     executor::{
         Executor, RunUpdate, Updates,
         airflow::{AirflowExecutor, AirflowSetup},
+        attach::Levers,
+        inside::Inside,
         local::{LocalExecutor, LocalSetup},
     },
     journal::{Journal, Lease, OpenError, ReadError},
-    net::AdapterError,
+    net::{AdapterError, Cause},
     signals,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 use tokio::{
     runtime::Handle,
@@ -104,6 +107,32 @@ pub fn executors(
         .collect()
 }
 
+/// Makes a look into the runs of an executor.
+pub type MakeInside = Arc<dyn Fn() -> Result<Arc<dyn Inside>, AdapterError> + Send + Sync>;
+
+/// How to look into the runs of a configured executor; `None` where an attempt's output is a file on this machine.
+pub fn inside(config: &Config, name: &Name) -> Option<MakeInside> {
+    match config.executors.get(name)? {
+        ExecutorConfig::Local { .. } => None,
+        ExecutorConfig::Airflow(server) => {
+            let state = Places::of(&config.journal.path).state;
+            let (name, server) = (name.clone(), server.clone());
+            Some(Arc::new(move || {
+                let setup = AirflowSetup::new(&name, &server, &state, Vec::new());
+                // It runs nothing, so there is no news.
+                let (updates, _) = unbounded_channel();
+                let executor = AirflowExecutor::new(setup, updates)?;
+                executor.inside().ok_or_else(|| nothing_inside(&name))
+            }))
+        }
+    }
+}
+
+fn nothing_inside(name: &Name) -> AdapterError {
+    let (tried, why) = ("look into its runs", "its runs have nothing inside");
+    AdapterError::new(name.as_str(), tried, Duration::ZERO, Cause::Local, why)
+}
+
 /// Executors that a changed file makes anew: those that are not `known`, servers with other settings, and all of them
 /// if the times changed that they were made with. What an older one watches it goes on to watch.
 ///
@@ -125,6 +154,25 @@ pub fn changed_executors(
         .filter(|(name, e)| !(same_times && known.contains_key(*name) && same(name, e)))
         .map(|(name, executor)| Ok((name.clone(), make(name, executor, new, updates)?)))
         .collect()
+}
+
+/// The levers of one executor, for a process that only asks.
+///
+/// # Errors
+/// It is not configured, has no levers, or its settings cannot be used; in words.
+pub fn levers(config: &Config, executor: &str) -> Result<Arc<dyn Levers>, String> {
+    let found = config.executors.iter().find(|(n, _)| n.as_str() == executor);
+    let Some((name, settings)) = found else {
+        let all: Vec<&str> = config.executors.keys().map(Name::as_str).collect();
+        return Err(format!(
+            "there is no executor {executor}: configured are {}",
+            all.join(", ")
+        ));
+    };
+    let (updates, _) = unbounded_channel();
+    let made = make(name, settings, config, &updates).map_err(|e| e.to_string())?;
+    made.levers()
+        .ok_or_else(|| format!("{executor} has no levers: nothing there could be attached to"))
 }
 
 fn make(

@@ -75,6 +75,11 @@ pub enum Id {
     Why,
     Arm,
     Log,
+    NextTask,
+    PreviousTask,
+    NewerTry,
+    OlderTry,
+    Unfold,
     Follow,
     Refresh,
     Yank,
@@ -167,14 +172,17 @@ impl Action {
         use Id::{
             AllDays, CancelDialog, ClearMarks, Confirm, Filter, FirstDay, Follow, GotoDate, HalfPageDown,
             HalfPageUp, LastDay, Log, MarkDay, MarkFailed, MarkHeld, MarkQuarantined, MarkRange, MarkTo,
-            MoveDown, MoveLeft, MoveRight, MoveUp, NextMatch, NextMonth, OnlyBad, Open, PreviousMatch,
-            PreviousMonth, RowEnd, RowStart, ScrollDown, ScrollEnd, ScrollTop, ScrollUp, Why,
+            MoveDown, MoveLeft, MoveRight, MoveUp, NewerTry, NextMatch, NextMonth, NextTask, OlderTry,
+            OnlyBad, Open, PreviousMatch, PreviousMonth, PreviousTask, RowEnd, RowStart, ScrollDown,
+            ScrollEnd, ScrollTop, ScrollUp, Unfold, Why,
         };
         match (self.class, self.id) {
             (Class::Reduce | Class::Widen | Class::Final, _) | (_, Confirm | CancelDialog) => Group::Act,
-            (_, Why | Open | Log | NextMatch | PreviousMatch | Filter | OnlyBad | Follow | AllDays) => {
-                Group::Look
-            }
+            (
+                _,
+                Why | Open | Log | NextMatch | PreviousMatch | Filter | OnlyBad | Follow | AllDays | NextTask
+                | PreviousTask | NewerTry | OlderTry | Unfold,
+            ) => Group::Look,
             (_, MarkRange | MarkDay | MarkTo | MarkFailed | MarkQuarantined | MarkHeld | ClearMarks) => {
                 Group::Mark
             }

@@ -1,6 +1,9 @@
 //! What the machine wants done, as data. A driver does it; the answer comes back as a message.
 
-use super::model::{Ask, Feed, PlanDialog};
+use super::{
+    inside::Peek,
+    model::{Ask, Feed, PlanDialog},
+};
 use crate::{
     domain::{
         Time,
@@ -59,6 +62,8 @@ pub struct Watch {
     pub backfill: Option<BackfillId>,
     /// The attempt whose log is shown.
     pub log: Option<AttemptId>,
+    /// What is looked at inside its run.
+    pub inside: Option<Peek>,
     /// Another limit for which the end is asked.
     pub what_if: Option<u32>,
 }

@@ -4,6 +4,7 @@
 use super::{
     effect::Watch,
     estimate::Estimate,
+    inside::InsideView,
     model::{ExecutorView, Feed, LeaseView, SignalView},
     terminal::run::Inbox,
 };
@@ -55,6 +56,8 @@ pub struct News {
     pub problem: Option<Option<String>>,
     /// The watched attempt's log.
     pub log: Option<Option<(AttemptId, Vec<String>)>>,
+    /// The inside of its run.
+    pub inside: Option<Option<Arc<InsideView>>>,
     /// The configuration's path, or why there is none.
     pub config: Option<Result<String, String>>,
 }
@@ -72,6 +75,7 @@ pub fn nothing_known(now: Time) -> Feed {
         as_of: now,
         problem: None,
         log: None,
+        inside: None,
         config: None,
     }
 }
@@ -100,6 +104,7 @@ impl News {
         take(&mut self.as_of, newer.as_of);
         take(&mut self.problem, newer.problem);
         take(&mut self.log, newer.log);
+        take(&mut self.inside, newer.inside);
         take(&mut self.config, newer.config);
     }
 
@@ -139,6 +144,9 @@ impl News {
         if let Some(log) = self.log {
             feed.log = log;
         }
+        if let Some(inside) = self.inside {
+            feed.inside = inside;
+        }
         if self.config.is_some() {
             feed.config = self.config;
         }
@@ -155,6 +163,7 @@ impl News {
             || self.estimate.is_some()
             || self.problem.is_some()
             || self.log.is_some()
+            || self.inside.is_some()
             || self.config.is_some()
     }
 
@@ -193,6 +202,7 @@ impl News {
         keep(&mut self.estimate, &feed.estimate);
         keep(&mut self.problem, &feed.problem);
         keep(&mut self.log, &feed.log);
+        keep(&mut self.inside, &feed.inside);
         if self.config == feed.config {
             self.config = None;
         }

@@ -6,6 +6,7 @@ pub mod effect;
 pub mod estimate;
 pub mod feeder;
 pub mod glyphs;
+pub mod inside;
 pub mod keymap;
 pub mod model;
 pub mod msg;

@@ -1,7 +1,10 @@
 //! What a frame is drawn from: the [`Feed`] (what is known about the world, with its ages) and the [`App`] (what
 //! this operator looks at). Both are plain values; drawing is a pure function of them, the theme and the area.
 
-use super::estimate::Estimate;
+use super::{
+    estimate::Estimate,
+    inside::{InsideView, Pick},
+};
 pub use crate::plan::preview::Ask;
 use crate::{
     config::Unit,
@@ -98,6 +101,8 @@ pub struct Feed {
     pub problem: Option<String>,
     /// Tail of the log of the attempt in the drawer, already cleaned, and its attempt.
     pub log: Option<(AttemptId, Vec<String>)>,
+    /// The inside of the run of the attempt in the drawer, where its executor tells that.
+    pub inside: Option<Arc<InsideView>>,
     /// The configuration's path, or why there is none; `None` until the first look has ended.
     pub config: Option<Result<String, String>>,
 }
@@ -195,6 +200,10 @@ pub struct App {
     pub events_back: usize,
     /// Read-only: actions that change something are not there.
     pub read_only: Option<&'static str>,
+    /// What is chosen inside the day's run.
+    pub pick: Pick,
+    /// The mapped task whose indexes all have a row.
+    pub unfolded: Option<String>,
     /// The cached answer to *why* for the cursor's day.
     pub why: Option<Why>,
     /// Ctrl-c was pressed at this instant.

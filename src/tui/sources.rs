@@ -5,6 +5,7 @@ use super::{
     effect::Watch,
     estimate::{self, Estimate},
     feeder::{News, Source},
+    inside::eyes::{Eyes, Own},
     model::{ExecutorView, LeaseView, SignalView},
     plans::surroundings,
 };
@@ -59,6 +60,7 @@ struct Opened {
     limits: Option<(BackfillId, Limits)>,
     sightings: Sightings,
     laid_over: Option<Arc<State>>,
+    eyes: Eyes,
     estimate: Option<(Asked, Estimate)>,
 }
 
@@ -102,6 +104,7 @@ impl JournalSource {
             limits: None,
             sightings: Sightings::default(),
             laid_over: None,
+            eyes: Eyes::default(),
             estimate: None,
         })
     }
@@ -145,6 +148,12 @@ impl Opened {
         };
         let executors = self.executors(&state);
         let around = surroundings(&executors, &lease, &self.config.tuning, now);
+        let own = self.eyes.look(&self.config, watch);
+        let log = match (&watch.log, &own) {
+            (Some(attempt), Own::File) => Some((attempt.clone(), self.log(attempt))),
+            (Some(attempt), Own::Blind(why)) => Some((attempt.clone(), vec![format!("no log: {why}")])),
+            _ => None,
+        };
         Ok(News {
             events,
             signals: Some(self.signals(&state, now)),
@@ -155,12 +164,11 @@ impl Opened {
             as_of: Some(now),
             // A rejected configuration is an event and a line of `status`; the journal itself can be read.
             problem: Some(None),
-            log: Some(
-                watch
-                    .log
-                    .as_ref()
-                    .map(|attempt| (attempt.clone(), self.log(attempt))),
-            ),
+            log: Some(log),
+            inside: Some(match own {
+                Own::Seen(view) => view,
+                Own::File | Own::Blind(_) => None,
+            }),
             config: Some(Ok(self.config.path.display().to_string())),
             state: Some(state),
             ..News::default()
@@ -198,6 +206,7 @@ impl Opened {
             // The journal that is followed stays the one that was opened.
             let journal = std::mem::replace(&mut self.config, config).journal;
             self.config.journal = journal;
+            self.eyes.config_changed();
         }
     }
 

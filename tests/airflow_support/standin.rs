@@ -33,6 +33,8 @@ pub struct StoredTask {
     pub name: &'static str,
     pub state: Option<&'static str>,
     pub try_number: u32,
+    /// Of the last try that started, also after a clear.
+    pub started: Option<Time>,
 }
 
 #[derive(Debug, Clone)]
@@ -132,6 +134,7 @@ impl Standin {
         for task in &mut run.tasks {
             if task.state.is_none() {
                 (task.state, task.try_number) = (Some("running"), task.try_number + 1);
+                task.started = Some(now);
             }
         }
     }
@@ -170,6 +173,7 @@ impl World {
             name,
             state: None,
             try_number: 0,
+            started: None,
         };
         let run = StoredRun {
             id: id.to_owned(),
@@ -330,7 +334,8 @@ impl World {
                 let task = |t: &StoredTask| {
                     object!({
                         "task_id": t.name, "dag_id": "events_daily", "dag_run_id": id, "state": t.state,
-                        "try_number": t.try_number, "map_index": -1, "end_date": run.ended,
+                        "try_number": t.try_number, "map_index": -1, "start_date": t.started,
+                        "end_date": run.ended,
                     })
                 };
                 let rows: Vec<Value> = run.tasks.iter().map(task).collect();

@@ -379,7 +379,7 @@ pub fn all() -> Vec<Case> {
         }
         layer
     };
-    vec![
+    let mut all = vec![
         running(),
         paused_by_signal(),
         paused_by_human(),
@@ -408,5 +408,7 @@ pub fn all() -> Vec<Case> {
         stale(),
         read_only(),
         config_refused(),
-    ]
+    ];
+    all.extend(inside::all());
+    all
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test binary uses its own part of the night.
 
 pub mod cases;
+pub mod inside;
 mod keys;
 
 pub use keys::hints;
@@ -24,6 +25,7 @@ use backfill::{
     tui::{
         estimate::{self, Estimate},
         glyphs::GlyphSet,
+        inside::Pick,
         model::{App, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
         theme::{Level, Look},
         view::draw_on,
@@ -491,6 +493,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         as_of: now,
         problem: None,
         log: None,
+        inside: None,
         config: Some(Ok("backfill.toml".to_owned())),
     }
 }
@@ -515,6 +518,7 @@ pub fn estimated(state: &State, now: Time, supervised: bool, what_if: Option<u32
         paced: BTreeSet::new(),
         disk_low: false,
         supervised,
+        elsewhere: BTreeMap::new(),
     };
     Some(estimate::make(state, backfill, &around, 1.0, what_if))
 }
@@ -549,6 +553,8 @@ pub fn app() -> App {
         toast: None,
         events_back: 0,
         read_only: None,
+        pick: Pick::default(),
+        unfolded: None,
         why: None,
         quit_asked: None,
     }

@@ -4,10 +4,13 @@
 // Helpers of tests may fail loudly like tests themselves; not every test uses every helper.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod airflow;
 mod disk;
 pub mod lag;
 mod program;
 
+#[allow(unused_imports)]
+pub use airflow::Drive;
 #[allow(unused_imports)]
 pub use disk::SmallDisk;
 #[allow(unused_imports)]

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     config::secret::{Secret, SecretSource},
     domain::Time,
+    host::BootInstant,
     net::{AdapterError, Answer, Cause, Endpoint, EndpointSettings, Login, Request, Surroundings},
 };
 use reqwest::Method;
@@ -99,6 +100,9 @@ pub struct Usage {
 #[derive(Debug)]
 struct Traffic {
     budget: Budget,
+    /// Requests under way, and since when one of them has waited without any answer to others.
+    waiting: usize,
+    silent_since: Option<BootInstant>,
     requests: u64,
     bytes: u64,
     answered: Option<Time>,
@@ -210,6 +214,8 @@ impl Connection {
             flights: Semaphore::new(IN_FLIGHT),
             traffic: Mutex::new(Traffic {
                 budget: Budget::new(settings.request_budget),
+                waiting: 0,
+                silent_since: None,
                 requests: 0,
                 bytes: 0,
                 answered: None,
@@ -244,6 +250,12 @@ impl Connection {
     pub(super) fn room(&self, purpose: Purpose) -> usize {
         let now = self.clock.now();
         self.traffic().budget.room(now, purpose)
+    }
+
+    /// How long something has been asked and nothing answered; zero while nothing is asked.
+    pub fn silence(&self) -> Duration {
+        let since = self.traffic().silent_since;
+        since.map_or(Duration::ZERO, |since| self.clock.now().since(since))
     }
 
     /// The operator wants it tried again: a refusal of the credentials is forgotten, and so is what the server was.
@@ -448,13 +460,18 @@ impl Connection {
         let _flight = self.board(call.purpose).await?;
         let endpoint = if call.log { &self.logs } else { &self.endpoint };
         let request = call.request.clone().login(login);
+        let waiting = Waiting::new(self);
         let outcome = endpoint.send(&request).await;
         let mut traffic = self.traffic();
         traffic.requests += 1;
+        if outcome.is_ok() {
+            traffic.silent_since = None;
+        }
         if let Ok(answer) = &outcome {
             traffic.bytes += answer.body.len() as u64;
         }
         drop(traffic);
+        drop(waiting);
         outcome.map_err(CallError::of_exchange)
     }
 
@@ -505,6 +522,31 @@ impl Connection {
 
     fn traffic(&self) -> std::sync::MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request under way, also if whoever asked no longer waits for the answer.
+struct Waiting<'a>(&'a Connection);
+
+impl<'a> Waiting<'a> {
+    fn new(connection: &'a Connection) -> Self {
+        let mut traffic = connection.traffic();
+        traffic.waiting += 1;
+        traffic.silent_since.get_or_insert_with(|| connection.clock.now());
+        drop(traffic);
+        Self(connection)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut traffic = self.0.traffic();
+        traffic.waiting -= 1;
+        // Others that are still under way have been for as long as nobody knows; from now on they are watched.
+        traffic.silent_since = match traffic.waiting {
+            0 => None,
+            _ => traffic.silent_since.or_else(|| Some(self.0.clock.now())),
+        };
     }
 }
 

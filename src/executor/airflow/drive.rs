@@ -135,6 +135,10 @@ fn unknown(why: impl ToString) -> SubmitAnswer {
     SubmitAnswer::Unknown { why: why.to_string() }
 }
 
+fn not_sent(why: impl ToString) -> SubmitAnswer {
+    SubmitAnswer::NotSent { why: why.to_string() }
+}
+
 impl Inner {
     /// Sends an attempt, or takes up what was sent of it before.
     pub(super) async fn send(self: &Arc<Self>, order: &RunOrder) -> SubmitAnswer {
@@ -155,6 +159,8 @@ impl Inner {
             Ok(Some(intent)) if intent.stage != Stage::NotSent => match self.look(&intent).await {
                 Err(e) => unknown(e),
                 Ok(Seen::Taken(run)) => self.adopt(intent, &run).await,
+                // It may still be under way: whichever of the two comes second is refused.
+                Ok(Seen::NotClear(_)) if intent.may_be_repeated() => self.trigger(&job, Some(intent)).await,
                 Ok(Seen::NotClear(why)) => unknown(why),
                 Ok(Seen::Nothing) => self.begin(&job).await,
             },
@@ -166,16 +172,17 @@ impl Inner {
     async fn begin(self: &Arc<Self>, job: &Job<'_>) -> SubmitAnswer {
         let id = run_id(&job.order.attempt.backfill, job.order.attempt.chunk);
         if job.order.attempt.no == 1 {
-            return self.trigger(job).await;
+            return self.trigger(job, None).await;
         }
         match self.server.run(&job.dag.id, &id).await {
-            Err(e) => unknown(e),
-            Ok(None) => self.trigger(job).await,
+            Err(e) => not_sent(e),
+            Ok(None) => self.trigger(job, None).await,
             Ok(Some(run)) => self.again(job, run).await,
         }
     }
 
-    async fn trigger(self: &Arc<Self>, job: &Job<'_>) -> SubmitAnswer {
+    /// Makes the run. `earlier`: the record of a request that may still be under way.
+    async fn trigger(self: &Arc<Self>, job: &Job<'_>, earlier: Option<Intent>) -> SubmitAnswer {
         let (attempt, start, end) = (&job.order.attempt, job.order.start, job.order.end);
         let id = run_id(&attempt.backfill, attempt.chunk);
         let intent = job.intent(&id, Way::Trigger, Stage::Sending, self);
@@ -194,7 +201,7 @@ impl Inner {
         match self.server.trigger(&order).await {
             Ok(run) => self.accept(intent, &run).await,
             Err(e) if e.kind == Kind::Conflict => self.conflict(job, intent, &e).await,
-            Err(e) => self.failed(intent, e).await,
+            Err(e) => self.failed(intent, earlier, e).await,
         }
     }
 
@@ -261,7 +268,7 @@ impl Inner {
     async fn clear(self: &Arc<Self>, job: &Job<'_>, run: &Run) -> SubmitAnswer {
         let highest_try = match self.highest_try(&job.dag.id, &run.id).await {
             Ok(highest_try) => highest_try,
-            Err(e) => return unknown(e),
+            Err(e) => return not_sent(e),
         };
         let mut intent = job.intent(&run.id, Way::Clear, Stage::Sending, self);
         intent.before = Some(Before::of(run, highest_try));
@@ -270,7 +277,7 @@ impl Inner {
         }
         match self.server.clear(&job.dag.id, &run.id, Rerun::Whole).await {
             Ok(run) => self.accept(intent, &run).await,
-            Err(e) => self.failed(intent, e).await,
+            Err(e) => self.failed(intent, None, e).await,
         }
     }
 
@@ -282,8 +289,8 @@ impl Inner {
         }
         match self.server.delete_run(&job.dag.id, &run.id).await {
             // On a heap of its own: the two ways may lead to each other.
-            Ok(_) => Box::pin(self.trigger(job)).await,
-            Err(e) => self.failed(intent, e).await,
+            Ok(_) => Box::pin(self.trigger(job, None)).await,
+            Err(e) => self.failed(intent, None, e).await,
         }
     }
 
@@ -293,28 +300,44 @@ impl Inner {
     }
 
     /// What an error means: certainly nothing done, or a look at what was done.
-    async fn failed(self: &Arc<Self>, intent: Intent, error: CallError) -> SubmitAnswer {
+    async fn failed(
+        self: &Arc<Self>,
+        intent: Intent,
+        earlier: Option<Intent>,
+        error: CallError,
+    ) -> SubmitAnswer {
         if error.may_have_happened() {
             return match self.look(&intent).await {
                 Ok(Seen::Taken(run)) => self.adopt(intent, &run).await,
                 Ok(Seen::Nothing | Seen::NotClear(_)) | Err(_) => unknown(error),
             };
         }
-        self.mark_not_sent(intent).await;
+        let repeated = earlier.is_some();
+        match earlier {
+            // That this one did not leave says nothing about the one before.
+            Some(earlier) => self.write(&earlier).await,
+            None => self.mark_not_sent(intent).await,
+        }
         match error.kind {
             // The credentials are good and the server's no is final: every chunk would hear it.
             Kind::Forbidden | Kind::Absent | Kind::Invalid | Kind::Unsupported => {
                 refused(FailureClass::Config, &error.to_string())
             }
             Kind::Conflict => refused(FailureClass::Platform, &error.to_string()),
-            _ => unknown(error),
+            _ if repeated => unknown(error),
+            _ => not_sent(error),
         }
     }
 
     async fn mark_not_sent(&self, mut intent: Intent) {
         intent.stage = Stage::NotSent;
-        if let Err(error) = self.store.write(&intent).await {
-            // It is taken for sent then, and looked for until it is quiet.
+        self.write(&intent).await;
+    }
+
+    /// Where a record that cannot be written is no reason to stop: what stands there is taken for sent, and looked for
+    /// until it is quiet.
+    async fn write(&self, intent: &Intent) {
+        if let Err(error) = self.store.write(intent).await {
             tracing::warn!(attempt = %intent.attempt, %error, "the record of an attempt cannot be written");
         }
     }
@@ -333,10 +356,7 @@ impl Inner {
     async fn take(self: &Arc<Self>, mut intent: Intent, run: &Run) -> (ExternalId, bool) {
         intent.run.clone_from(&run.id);
         intent.stage = Stage::Taken;
-        if let Err(error) = self.store.write(&intent).await {
-            // What stands there is found again all the same, by looking at the run.
-            tracing::warn!(attempt = %intent.attempt, %error, "the record of an attempt cannot be written");
-        }
+        self.write(&intent).await;
         let name = external(&run.id, &intent.attempt);
         (name, self.watch(intent, run))
     }
@@ -377,13 +397,19 @@ impl Inner {
     /// What became of an attempt that this process may not have sent itself.
     pub(super) async fn find(self: &Arc<Self>, order: &RunOrder) -> Probe {
         let unknown = |why: String| Probe::Unknown { why };
+        let traceless = |why: &str, under_way| Probe::Traceless {
+            why: why.to_owned(),
+            under_way,
+        };
         let Some(dag) = &order.spec.dag else {
             return unknown("the backfill names no DAG".to_owned());
         };
         let attempt = &order.attempt;
         let intent = match self.store.read(attempt).await {
             Err(e) => return unknown(format!("the record of the attempt cannot be read: {e}")),
-            Ok(Some(intent)) if intent.stage == Stage::NotSent => return Probe::NeverRan,
+            Ok(Some(intent)) if intent.stage == Stage::NotSent => {
+                return traceless("its request did not leave", false);
+            }
             Ok(intent) => intent,
         };
         let Some(intent) = intent else {
@@ -406,9 +432,10 @@ impl Inner {
         match self.look(&intent).await {
             Err(e) => unknown(e.to_string()),
             Ok(Seen::Taken(run)) => self.alive(intent, &run).await,
+            Ok(Seen::NotClear(why)) if intent.may_be_repeated() => traceless(&why, true),
             Ok(Seen::NotClear(why)) => unknown(why),
             Ok(Seen::Nothing) if intent.stage == Stage::Taken => Probe::Ended(deleted()),
-            Ok(Seen::Nothing) => Probe::NeverRan,
+            Ok(Seen::Nothing) => traceless("nothing came of its request", false),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::{
     },
     executor::{
         Capabilities, Executor, Probe, RecoveryFamily, RunOrder, SubmitAnswer, Updates, attach::Levers,
+        inside::Inside,
     },
     host::BootInstant,
     net::{AdapterError, Cause, Surroundings},
@@ -25,7 +26,10 @@ use async_trait::async_trait;
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -90,8 +94,14 @@ pub(super) struct Inner {
     pub(super) dags: Vec<String>,
     pub(super) checkup: tokio::sync::Mutex<Option<Checkup>>,
     pub(super) neighbours: Neighbours,
+    /// What the last look at its health found may be true no more.
+    pub(super) doubted: AtomicBool,
+    /// Whether the last round of the watch was answered.
+    pub(super) answers: AtomicBool,
     /// Attempts whose sending is under way in this process, also when nobody waits for it any more.
     sending: Mutex<HashSet<AttemptId>>,
+    /// The same for those that are being ended.
+    ending: Mutex<HashSet<AttemptId>>,
     starts: Mutex<HashMap<String, (BootInstant, Option<Time>)>>,
 }
 
@@ -121,7 +131,10 @@ impl AirflowExecutor {
             dags: setup.dags,
             checkup: tokio::sync::Mutex::default(),
             neighbours: Neighbours::default(),
+            doubted: AtomicBool::new(false),
+            answers: AtomicBool::new(true),
             sending: Mutex::default(),
+            ending: Mutex::default(),
             starts: Mutex::default(),
         };
         Ok(Self {
@@ -141,7 +154,7 @@ impl Executor for AirflowExecutor {
         Capabilities {
             recovery: RecoveryFamily::UniqueId,
             cancel: true,
-            logs: false,
+            logs: true,
         }
     }
 
@@ -154,7 +167,16 @@ impl Executor for AirflowExecutor {
         // On a task of its own: whoever waits may give up, and a request that is broken off in the middle is one more
         // of which nobody knows what came.
         let sending = Sending(Arc::clone(&self.inner), attempt);
-        let work = tokio::spawn(async move { sending.0.send(&order).await });
+        let work = tokio::spawn(async move {
+            let answer = sending.0.send(&order).await;
+            if matches!(
+                answer,
+                SubmitAnswer::NotSent { .. } | SubmitAnswer::Unknown { .. }
+            ) {
+                sending.0.doubted.store(true, Ordering::SeqCst);
+            }
+            answer
+        });
         work.await.unwrap_or_else(|e| SubmitAnswer::Unknown {
             why: format!("the sending broke off: {e}"),
         })
@@ -169,15 +191,33 @@ impl Executor for AirflowExecutor {
     }
 
     async fn cancel(&self, attempt: &AttemptId) -> Result<(), AdapterError> {
-        self.inner.stop(attempt, Stop::Cancel).await
+        let (inner, attempt) = (Arc::clone(&self.inner), attempt.clone());
+        if !inner.ending().insert(attempt.clone()) {
+            return Ok(());
+        }
+        // As with the sending: it takes two requests, of which the supervisor's patience may not outlast the first.
+        let work = tokio::spawn(async move {
+            let outcome = inner.stop(&attempt, Stop::Cancel).await;
+            inner.ending().remove(&attempt);
+            outcome
+        });
+        work.await.unwrap_or_else(|e| {
+            let detail = format!("the request broke off: {e}");
+            Err(self.inner.error("cancel a run", Cause::Local, &detail))
+        })
     }
 
     fn log_file(&self, _: &AttemptId) -> Option<PathBuf> {
         None
     }
 
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
+        Some(Arc::clone(&self.inner) as Arc<dyn Inside>)
+    }
+
     fn tidy(&self, settled: &HashSet<AttemptId>) {
         self.inner.store.tidy(settled);
+        self.inner.forget(settled);
     }
 
     fn levers(&self) -> Option<Arc<dyn Levers>> {
@@ -194,6 +234,17 @@ impl Executor for AirflowExecutor {
 impl Inner {
     fn sending(&self) -> MutexGuard<'_, HashSet<AttemptId>> {
         self.sending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ending(&self) -> MutexGuard<'_, HashSet<AttemptId>> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a round of the watch was answered: when that changes, the health has changed, too.
+    pub(super) fn answered(&self, whole: bool) {
+        if self.answers.swap(whole, Ordering::SeqCst) != whole {
+            self.doubted.store(true, Ordering::SeqCst);
+        }
     }
 
     /// An error in our own words.

@@ -10,12 +10,12 @@ use crate::{
     host::BootInstant,
     net::{AdapterError, Cause},
 };
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-/// For so long an answer is good.
+/// For so long an answer is good, unless something else fails meanwhile.
 const FRESH: Duration = Duration::from_secs(30);
-/// For so long a failure is not tried again.
-const FAILED_FOR: Duration = Duration::from_secs(10);
+/// Single calls of 7 s are no outage; who does not answer for longer is not well.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The most DAGs that are looked at.
 const MOST_DAGS: usize = 5;
 
@@ -64,16 +64,19 @@ pub(super) fn of_dag(dag: &Dag) -> Option<String> {
 impl Inner {
     /// What is wrong with the server, as of half a minute ago at the most.
     pub(super) async fn check(&self) -> Result<(), AdapterError> {
+        self.look_at_silence(self.server.silence())?;
         let mut last = self.checkup.lock().await;
-        let now = self.clock.now();
+        let (now, doubted) = (self.clock.now(), self.doubted.swap(false, Ordering::SeqCst));
         let fresh = |c: &&Checkup| {
-            let good_for = if c.found.is_ok() { FRESH } else { FAILED_FOR };
-            now.since(c.at) < good_for
+            // A server that is back is to be known as soon as its runs are.
+            let good_for = if c.found.is_ok() { FRESH } else { self.interval };
+            !doubted && now.since(c.at) < good_for
         };
         let found = match last.as_ref().filter(fresh) {
             Some(checkup) => checkup.found.clone(),
             None => {
-                let found = self.look_around().await;
+                let looking = tokio::time::timeout(PATIENCE, self.look_around()).await;
+                let found = looking.unwrap_or_else(|_| self.look_at_silence(PATIENCE));
                 *last = Some(Checkup {
                     at: self.clock.now(),
                     found: found.clone(),
@@ -111,6 +114,14 @@ impl Inner {
             tracing::warn!(executor = self.server.name(), reason, "a DAG does not run");
         }
         Ok(())
+    }
+
+    fn look_at_silence(&self, silence: Duration) -> Result<(), AdapterError> {
+        if silence < PATIENCE {
+            return Ok(());
+        }
+        let what = format!("no answer for {} s", silence.as_secs());
+        Err(self.error("look at its health", Cause::Timeout, &what))
     }
 
     /// All that we have there waits, and for long (case B10).

@@ -6,6 +6,7 @@ use crate::{
     domain::{Time, ids::AttemptId},
     host::{BootInstant, boot_id},
 };
+use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
@@ -109,13 +110,25 @@ pub struct Intent {
     pub boot: String,
     /// When the record was written, which is before the request left.
     pub sent: BootInstant,
-    /// How long it may run, in milliseconds.
+    /// How long it may work, in milliseconds.
     pub deadline_ms: Option<u64>,
     /// It is to be ended.
     pub stop: Option<Stop>,
 }
 
 impl Intent {
+    /// How long it may work.
+    pub fn deadline(&self) -> Option<TimeDelta> {
+        let ms = i64::try_from(self.deadline_ms?).ok()?;
+        TimeDelta::try_milliseconds(ms)
+    }
+
+    /// Whether its request may leave a second time while the first may still be under way: of two that make a run the
+    /// server refuses one. Two that clear a run would start it twice.
+    pub fn may_be_repeated(&self) -> bool {
+        self.way == Way::Trigger && self.stage == Stage::Sending
+    }
+
     /// Whether what was sent can no longer be under way.
     pub fn is_quiet(&self, now: BootInstant) -> bool {
         self.boot != boot_id() || now.since(self.sent) >= QUIET

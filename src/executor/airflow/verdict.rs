@@ -23,7 +23,7 @@ const TAIL: usize = 200;
 /// The longest message, in characters.
 const MESSAGE_CAP: usize = 300;
 
-/// What came of a run that is over.
+/// What came of a run that is over. `log_needed`: to be asked again if the log of a failure cannot be read now.
 ///
 /// # Errors
 /// The server cannot be asked now: ask again.
@@ -33,6 +33,7 @@ pub async fn verdict(
     run: &Run,
     stop: Option<Stop>,
     dag_start: Option<Time>,
+    log_needed: bool,
 ) -> Result<RunEnd, CallError> {
     let tasks = match server.tasks(dag, &run.id).await {
         Ok(listing) => listing.rows,
@@ -52,7 +53,7 @@ pub async fn verdict(
                 None,
                 "its deadline passed; it was marked failed",
             ),
-            None => cause(server, dag, run, &tasks).await?,
+            None => cause(server, dag, run, &tasks, log_needed).await?,
         }),
     };
     Ok(RunEnd {
@@ -149,6 +150,7 @@ async fn cause(
     dag: &str,
     run: &Run,
     tasks: &[TaskInstance],
+    log_needed: bool,
 ) -> Result<Failure, CallError> {
     let failed = tasks.iter().filter(|t| t.state == Some(TaskState::Failed));
     let Some(task) = failed.min_by_key(|t| (t.ended.is_none(), t.ended)) else {
@@ -176,6 +178,8 @@ async fn cause(
         {
             Vec::new()
         }
+        // Where everything else is answered it will not be any better.
+        Err(e) if !log_needed && e.kind == Kind::Server => Vec::new(),
         Err(e) => return Err(e),
     };
     Ok(failure_in(&task.task, &lines))
@@ -185,7 +189,11 @@ async fn cause(
 fn failure_in(task: &str, lines: &[LogLine]) -> Failure {
     let from = lines.len().saturating_sub(TAIL);
     let tail: Vec<&str> = lines.iter().skip(from).map(|l| bare(&l.text)).collect();
-    let exit = tail.iter().rev().find_map(|l| exit_code(l));
+    // 2.x closes with the code of its own process around the command: 1 if that reported the failure.
+    let own = |l: &&&str| l.starts_with("Task exited with return code");
+    let last = |lines: Vec<&&str>| lines.into_iter().rev().find_map(|l| exit_code(l));
+    let (around, of_command) = tail.iter().partition(own);
+    let exit = last(of_command).or_else(|| last(around));
     let telling = telling(&tail);
     let words = match (exit, telling) {
         (Some(code), Some(line)) => format!("{task}: exit {code}: {line}"),
@@ -354,6 +362,19 @@ mod tests {
                 Some(3),
             ),
             (&["Detected zombie job"], FailureClass::Platform, None),
+            (
+                &[
+                    "Command exited with return code 137",
+                    "Task exited with return code 1",
+                ],
+                FailureClass::Killed,
+                Some(137),
+            ),
+            (
+                &["Task exited with return code -9"],
+                FailureClass::Killed,
+                Some(-9),
+            ),
             (&["return code 0"], FailureClass::Other, None),
             (&[], FailureClass::Other, None),
         ] {

@@ -6,6 +6,7 @@ use crate::{
         state::{Backfill, ChunkState},
     },
     tui::{
+        inside::chosen,
         model::{App, Feed, Layer, LeaseView},
         plans::open,
         update::{SENT, select},
@@ -47,6 +48,35 @@ pub(super) fn has_attempt(app: &App, feed: &Feed) -> Result<(), String> {
     match chunk.and_then(|c| c.last()) {
         Some(_) => Ok(()),
         None => Err("the day has had no attempt yet".to_owned()),
+    }
+}
+
+/// The run of the day has tasks that can be looked at.
+pub(super) fn has_tasks(app: &App, feed: &Feed) -> Result<(), String> {
+    let inside = select::inside(app, feed);
+    match inside.is_some_and(|i| !i.tasks().is_empty()) {
+        true => Ok(()),
+        false => Err("no tasks of the day's run are known".to_owned()),
+    }
+}
+
+/// The task that is chosen was tried more than once.
+pub(super) fn has_tries(app: &App, feed: &Feed) -> Result<(), String> {
+    has_tasks(app, feed)?;
+    let inside = select::inside(app, feed);
+    let task = inside.and_then(|i| chosen(i.tasks(), &app.pick));
+    match task.is_some_and(|(task, no)| task.last_try > 1 || no != task.last_try) {
+        true => Ok(()),
+        false => Err("there is no other try".to_owned()),
+    }
+}
+
+/// The row that is chosen is of a mapped task with many indexes.
+pub(super) fn has_fold(app: &App, feed: &Feed) -> Result<(), String> {
+    has_tasks(app, feed)?;
+    match select::fold(app, feed) {
+        Some(_) => Ok(()),
+        None => Err("the task has no indexes to unfold".to_owned()),
     }
 }
 

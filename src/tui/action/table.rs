@@ -174,6 +174,46 @@ pub static ACTIONS: &[Action] = &[
         .foot(15, "", "log")
         .when(enabled::has_attempt),
     look(
+        Id::NextTask,
+        "next-task",
+        &[(DRAWER | LOG, &["tab"])],
+        "next task of the day's run, and its log",
+    )
+    .repeats()
+    .foot(16, "", "task")
+    .when(enabled::has_tasks),
+    look(
+        Id::PreviousTask,
+        "previous-task",
+        &[(DRAWER | LOG, &["shift-tab"])],
+        "previous task of the day's run",
+    )
+    .repeats()
+    .when(enabled::has_tasks),
+    look(
+        Id::OlderTry,
+        "older-try",
+        &[(DRAWER | LOG, &[","])],
+        "the try before, also of an earlier attempt",
+    )
+    .foot(17, ", .", "try")
+    .when(enabled::has_tries),
+    look(
+        Id::NewerTry,
+        "newer-try",
+        &[(DRAWER | LOG, &["."])],
+        "the try after; past the last, whichever is newest",
+    )
+    .when(enabled::has_tries),
+    look(
+        Id::Unfold,
+        "unfold",
+        &[(DRAWER, &["enter"])],
+        "every index of the mapped task, or one row",
+    )
+    .foot(18, "", "unfold")
+    .when(enabled::has_fold),
+    look(
         Id::Why,
         "why",
         &[(DAYS, &["w"])],

@@ -7,8 +7,10 @@ use crate::{
         ids::{BackfillId, ChunkId},
         state::{Backfill, Chunk, ChunkState},
     },
+    executor::inside::Place,
     tui::{
         effect::{Effect, Watch},
+        inside::Peek,
         model::{Feed, Layer},
     },
 };
@@ -37,12 +39,14 @@ fn stay_put(machine: &mut Machine, feed: &Feed) {
         machine.app.events_back = (machine.app.events_back + arrived).min(oldest);
     }
     machine.newest = feed.events.back().map_or(machine.newest, |e| e.seq);
-    let lines = feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
+    let (kept, dropped) = select::log_lines(&machine.app, feed);
+    let lines = kept as u64 + dropped;
     for layer in &mut machine.app.layers {
         if let Layer::Log(back) = layer
             && *back > 0
         {
-            *back = (*back + lines.saturating_sub(machine.log_lines)).min(lines.saturating_sub(1));
+            let arrived = usize::try_from(lines.saturating_sub(machine.log_lines)).unwrap_or(0);
+            *back = (*back + arrived).min(kept.saturating_sub(1));
         }
     }
     machine.log_lines = lines;
@@ -206,12 +210,17 @@ pub(super) fn watch(machine: &mut Machine, feed: &Feed) -> Option<Effect> {
         || machine.pinned;
     let backfill = select::shown(&machine.app, feed);
     let day = machine.app.cursor.filter(|_| open);
-    let log = backfill
+    let place = backfill
         .zip(day)
-        .and_then(|(b, day)| Some(b.attempt_id(day, b.chunk(day)?.last()?.no)));
+        .and_then(|(b, day)| Place::of(b, day, b.chunk(day)?.last()?.no));
     let watch = Watch {
         backfill: machine.app.backfill.clone(),
-        log,
+        log: place.as_ref().map(|p| p.attempt.clone()),
+        inside: place.map(|place| Peek {
+            place,
+            pick: machine.app.pick.clone(),
+            again: machine.looks,
+        }),
         what_if: match machine.app.layers.last() {
             Some(Layer::Throttle(text)) => super::dialog::limit_of(text),
             _ => None,

@@ -5,7 +5,9 @@ mod cursor;
 mod dialog;
 mod fed;
 mod input;
+mod inside;
 pub mod palette;
+mod scroll;
 pub mod select;
 
 pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
@@ -13,10 +15,11 @@ pub(in crate::tui) use dialog::{Limit, limit_of, read_limit};
 use super::{
     action::{Action, Availability, Class, Id, action, availability},
     effect::{Effect, Planner, Watch},
+    inside::Pick,
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
-    view::{self, help::last_first, numbers::until},
+    view::{self, numbers::until},
 };
 use crate::domain::{
     Time,
@@ -69,6 +72,8 @@ pub struct Machine {
     told_pause: Option<Time>,
     /// What the feeder was last told to look at.
     watch: Watch,
+    /// How often the operator asked for a look now.
+    looks: u32,
     /// The screen is so large that it always shows the day under the cursor, its log included.
     pinned: bool,
     /// Where read-only came from, so that it can be put on again.
@@ -78,7 +83,7 @@ pub struct Machine {
     size: (u16, u16),
     /// Newest event and length of the log when the feed was last taken in, so that what is scrolled back stays put.
     newest: u64,
-    log_lines: usize,
+    log_lines: u64,
 }
 
 /// Since when a dialog has been on the screen.
@@ -117,6 +122,8 @@ impl Machine {
                 toast: None,
                 events_back: 0,
                 read_only,
+                pick: Pick::default(),
+                unfolded: None,
                 why: None,
                 quit_asked: None,
             },
@@ -133,6 +140,7 @@ impl Machine {
             second_p: None,
             told_pause: None,
             watch: Watch::default(),
+            looks: 0,
             pinned: false,
             origin: read_only.unwrap_or("key"),
             told_ctrl_d: false,
@@ -259,6 +267,7 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             Vec::new()
         }
     };
+    inside::day_changed(machine, &before);
     if fed || before != (machine.app.cursor, machine.app.backfill.clone()) {
         machine.app.why = match (&machine.app.backfill, machine.app.cursor) {
             (Some(backfill), Some(chunk)) => planner.why(feed, backfill, chunk, now),
@@ -347,6 +356,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::Interrupt => return interrupt(machine, now),
         Id::Suspend => return vec![Effect::Suspend],
         Id::Refresh => {
+            machine.looks = machine.looks.wrapping_add(1);
             machine.say("looking at every source now", now);
             return vec![Effect::Refresh];
         }
@@ -369,7 +379,12 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::Filter => machine.push(Layer::Filter(machine.app.filter.clone())),
         Id::Palette => machine.push(Layer::Palette(String::new(), 0)),
         Id::Open => machine.push(Layer::Drawer),
-        Id::Log => machine.push(Layer::Log(0)),
+        Id::Log => inside::open_log(machine, feed),
+        Id::NextTask => inside::step(machine, feed, false),
+        Id::PreviousTask => inside::step(machine, feed, true),
+        Id::NewerTry => inside::go_to_try(machine, feed, true, now),
+        Id::OlderTry => inside::go_to_try(machine, feed, false, now),
+        Id::Unfold => inside::unfold(machine, feed),
         Id::Why => machine.push(Layer::Why),
         Id::Help => machine.push(Layer::Help(0)),
         Id::NextMatch => cursor::next_match(machine, feed, false, now),
@@ -377,7 +392,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::NextBackfill => next_backfill(machine, feed, now),
         Id::Arm => arm(machine, now),
         Id::ScrollDown | Id::ScrollUp | Id::ScrollTop | Id::ScrollEnd | Id::Follow => {
-            scroll(machine, ctx, id)
+            scroll::scroll(machine, ctx, id)
         }
         _ => look(machine, feed, id, now),
     }
@@ -475,55 +490,6 @@ fn yank(machine: &mut Machine, feed: &Feed, now: Time) -> Vec<Effect> {
     };
     machine.say(format!("{text} sent to the terminal's clipboard (OSC 52)"), now);
     vec![Effect::Copy(text)]
-}
-
-fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
-    let log = ctx.feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
-    let help = match machine.app.layers.last() {
-        Some(Layer::Help(_)) => {
-            let (width, height) = machine.size;
-            last_first(&super::keymap::hints(&machine.app, ctx.feed), width, height)
-        }
-        _ => 0,
-    };
-    let move_by = |at: &mut usize, max: usize, up: bool| {
-        *at = if up {
-            at.saturating_add(1)
-        } else {
-            at.saturating_sub(1)
-        };
-        *at = (*at).min(max);
-    };
-    let back = id == Id::ScrollUp;
-    match machine.app.layers.last_mut() {
-        // The log is counted from its end, help and the days of a plan from their start.
-        Some(Layer::Log(at)) => match id {
-            Id::ScrollTop => *at = log.saturating_sub(1),
-            Id::ScrollEnd | Id::Follow => *at = 0,
-            _ => move_by(at, log.saturating_sub(1), back),
-        },
-        Some(Layer::Help(at)) => match id {
-            Id::ScrollTop => *at = 0,
-            Id::ScrollEnd => *at = help,
-            _ => move_by(at, help, !back),
-        },
-        Some(Layer::Plan(dialog)) => {
-            let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
-            if let Some(at) = dialog.all_days.as_mut() {
-                move_by(at, rows, !back);
-            }
-        }
-        Some(_) => {}
-        None if id == Id::Follow => {
-            machine.app.events_back = 0;
-            machine.say("following the newest event", ctx.now);
-        }
-        // The newest event is on top.
-        None => {
-            let max = ctx.feed.events.len().saturating_sub(1);
-            move_by(&mut machine.app.events_back, max, !back);
-        }
-    }
 }
 
 fn on_tick(machine: &mut Machine, now: Time) {

@@ -5,7 +5,10 @@ use crate::{
         ids::ChunkId,
         state::{Backfill, Chunk, ChunkState},
     },
-    tui::model::{App, Feed, Layer, Zoom},
+    tui::{
+        inside::{InsideView, rows},
+        model::{App, Feed, Layer, Zoom},
+    },
 };
 use chrono::{Datelike, NaiveDate};
 use std::ops::Range;
@@ -16,6 +19,32 @@ pub const LOOK_AT: usize = 500;
 /// The backfill on screen.
 pub fn shown<'a>(app: &App, feed: &'a Feed) -> Option<&'a Backfill> {
     feed.state.backfills.get(app.backfill.as_ref()?)
+}
+
+/// The inside of the run of the day under the cursor, of its newest attempt.
+pub fn inside<'a>(app: &App, feed: &'a Feed) -> Option<&'a InsideView> {
+    let inside = feed.inside.as_deref()?;
+    let (backfill, day) = (shown(app, feed)?, app.cursor?);
+    let newest = backfill.chunk(day)?.last()?.no;
+    (inside.attempt == backfill.attempt_id(day, newest)).then_some(inside)
+}
+
+/// How many lines of the day's log are there, and how many before them are not kept.
+pub(super) fn log_lines(app: &App, feed: &Feed) -> (usize, u64) {
+    match inside(app, feed) {
+        Some(inside) => (inside.lines(), inside.log.as_ref().map_or(0, |log| log.dropped)),
+        None => (feed.log.as_ref().map_or(0, |(_, lines)| lines.len()), 0),
+    }
+}
+
+/// The mapped task with many indexes that the chosen row is of.
+pub fn fold(app: &App, feed: &Feed) -> Option<String> {
+    let inside = inside(app, feed)?;
+    let rows = rows::rows(inside.tasks(), app.unfolded.as_deref());
+    let at = rows::selected(&rows, inside.tasks(), &app.pick)?;
+    let name = rows.get(at)?.key().task;
+    let folds = |r: &rows::Row<'_>| matches!(r, rows::Row::Group { name: group, .. } if *group == name);
+    rows.iter().any(folds).then_some(name)
 }
 
 /// States that a re-run of the failed looks at: what a human has to decide about.

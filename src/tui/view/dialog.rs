@@ -562,6 +562,9 @@ fn act(dialog: &PlanDialog, unit: &str) -> String {
                 super::numbers::duration(super::numbers::delta(*span))
             )
         }
+        Ask::Act(action) => action.words(),
+        Ask::Take(_, _, how) => how.word().to_owned(),
+        Ask::Detach => "let go of it".to_owned(),
         Ask::Cancel => "cancel the whole order".to_owned(),
         Ask::StopSupervising => "stop supervising".to_owned(),
         Ask::StartSupervising => "start supervising".to_owned(),

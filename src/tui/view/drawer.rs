@@ -2,8 +2,11 @@
 
 use super::{
     chunk_words::{date, reason, took},
+    inside::{self, Inside, Strip},
+    log_page::{self, Line},
     numbers::{clock, duration},
     scene::Scene,
+    shares::Shares,
 };
 use crate::{
     domain::state::{Attempt, Backfill, Chunk, ChunkState, Phase},
@@ -106,6 +109,9 @@ impl Drawer<'_> {
                 y += 1;
             }
         }
+        if let Some(inside) = Inside::of(self.scene, self.chunk) {
+            return self.with_inside(canvas, &inside, x, y, end, bottom);
+        }
         let attempts = self.chunk.attempts.len().min(6) as u16;
         // What stays when it is short: attempts, one line of the log; then facts, then air.
         let room = bottom.saturating_sub(y);
@@ -129,6 +135,44 @@ impl Drawer<'_> {
             end,
             bottom.saturating_sub(2 * u16::from(keys)),
         );
+    }
+
+    /// What stays when it is short: the newest attempt, three tasks, two lines of the log; then more of each, facts, and
+    /// air.
+    fn with_inside(
+        &self,
+        canvas: &mut Canvas<'_>,
+        inside: &Inside<'_>,
+        x: u16,
+        y: u16,
+        end: u16,
+        bottom: u16,
+    ) {
+        let strip = Strip {
+            x,
+            end,
+            values: self.area.x + self.columns().values,
+        };
+        let facts = self.facts();
+        let wants = Shares {
+            attempts: self.chunk.attempts.len().min(6) as u16,
+            tasks: inside.wants(strip),
+            facts: facts.len() as u16,
+        };
+        let shares = wants.within(bottom.saturating_sub(y));
+        let air = u16::from(shares.airy);
+        let mut y = y;
+        if shares.with_facts {
+            y += air;
+            for row in facts {
+                y = self.row(canvas, x, y, end, bottom, &row);
+            }
+        }
+        y += air;
+        y = self.attempts(canvas, x, y, end, (y + 1 + shares.attempts).min(bottom));
+        y = inside.tasks(canvas, strip, y + air, shares.tasks) + air;
+        let keys = shares.airy && self.keys(canvas, x, bottom - 1, end);
+        inside.log(canvas, strip, y, bottom.saturating_sub(2 * u16::from(keys)));
     }
 
     const fn columns(&self) -> Columns {
@@ -386,6 +430,9 @@ pub(super) fn full_log(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     };
     let look = scene.look;
     canvas.clear(area, Token::Bg);
+    if let Some(view) = crate::tui::update::select::inside(scene.app, scene.feed) {
+        return inside::full(canvas, area, scene, view, *back);
+    }
     let end = area.right().saturating_sub(1);
     let Some((attempt, lines)) = &scene.feed.log else {
         canvas.put(area.x + 1, area.y, end, "LOG", look.bold(Token::Accent));
@@ -406,40 +453,32 @@ pub(super) fn full_log(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     );
     let x = canvas.put(area.x + 1, area.y, end, "LOG", look.bold(Token::Accent));
     canvas.put(x + 2, area.y, end, &title, look.ink(Token::Muted));
-    let rows = usize::from(area.height.saturating_sub(1));
-    let back = (*back).min(lines.len().saturating_sub(rows));
-    let last = lines.len() - back;
-    let first = last.saturating_sub(rows);
-    let position = if back == 0 {
-        "end".to_owned()
-    } else {
-        format!("{} newer below", super::numbers::of(back as u64, "line"))
+    let page = Rect {
+        x: area.x + 1,
+        y: area.y + 1,
+        width: end.saturating_sub(area.x + 1),
+        height: area.height.saturating_sub(1),
     };
-    canvas.right(
-        x + 2,
-        area.y,
-        end,
-        &[p(
-            position,
-            look.ink(if back == 0 { Token::Faint } else { Token::Warn }),
-        )],
-    );
-    if lines.is_empty() && rows > 1 {
+    let shown: Vec<Line> = lines
+        .iter()
+        .map(|l| Line {
+            time: None,
+            text: l.clone(),
+        })
+        .collect();
+    let newer = log_page::draw(canvas, page, &shown, *back, 0);
+    let position = match newer {
+        0 => p("end", look.ink(Token::Faint)),
+        newer => log_page::newer(look, newer),
+    };
+    canvas.right(x + 2, area.y, end, &[position]);
+    if lines.is_empty() && page.height > 1 {
         canvas.put(
-            area.x + 1,
-            area.y + 2,
+            page.x,
+            page.y + 1,
             end,
             "(nothing written)",
             look.ink(Token::Muted),
-        );
-    }
-    for (i, line) in lines.iter().take(last).skip(first).enumerate() {
-        canvas.put(
-            area.x + 1,
-            area.y + 1 + i as u16,
-            end,
-            line,
-            look.ink(Token::Text),
         );
     }
 }

@@ -163,8 +163,9 @@ pub(super) struct Side {
     pub endpoints: Option<Rect>,
 }
 
-/// Divides the right column; the plan goes first, then the endpoints, where height is short.
-pub(super) fn side(column: Rect, executors: u16, endpoints: u16) -> Side {
+/// Divides the right column; the plan goes first, then the endpoints, where height is short. `deep`: the day has so
+/// much to tell that the plan gives way to it.
+pub(super) fn side(column: Rect, executors: u16, endpoints: u16, deep: bool) -> Side {
     let mut room = column.height.saturating_sub(14 + executors + 1);
     let mut take = |rows: u16, least: u16| {
         let rows = rows.min(room.saturating_sub(1));
@@ -173,9 +174,10 @@ pub(super) fn side(column: Rect, executors: u16, endpoints: u16) -> Side {
             rows
         })
     };
-    let plan_rows = take(11, 5);
+    let (plan, drawer) = if deep { (6, 36) } else { (11, 27) };
+    let plan_rows = take(plan, 5);
     let endpoint_rows = take(endpoints, 3.min(endpoints));
-    let drawer_height = (14 + room).min(27).min(column.height);
+    let drawer_height = (14 + room).min(drawer).min(column.height);
     let at = |y: u16, height: u16| Rect { y, height, ..column };
     let drawer = at(column.y, drawer_height);
     let mut y = drawer.bottom() + 1;
@@ -250,8 +252,11 @@ mod tests {
         let panels = panels(page.inner, 24, size, false).unwrap();
         assert_eq!((panels.lag.y, panels.lag.height), (31, 16));
         assert_eq!(panels.below.map(|r| r.y), Some(48));
-        let side = side(page.side.unwrap(), 4, 5);
-        assert_eq!((side.drawer.y, side.drawer.height), (5, 27));
-        assert_eq!(side.plan.map(|r| r.y), Some(33));
+        let parts = side(page.side.unwrap(), 4, 5, false);
+        assert_eq!((parts.drawer.y, parts.drawer.height), (5, 27));
+        assert_eq!(parts.plan.map(|r| r.y), Some(33));
+        let deep = side(page.side.unwrap(), 4, 5, true);
+        assert_eq!((deep.drawer.y, deep.drawer.height), (5, 35));
+        assert_eq!(deep.plan.map(|r| (r.y, r.height)), Some((41, 6)));
     }
 }

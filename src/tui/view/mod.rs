@@ -15,9 +15,11 @@ mod footer;
 mod header;
 pub mod help;
 pub mod hints;
+mod inside;
 mod lag;
 mod lag_page;
 mod layout;
+mod log_page;
 mod memo;
 pub mod numbers;
 mod overlay;
@@ -26,6 +28,7 @@ pub mod rollup;
 mod scene;
 mod selection;
 pub mod sentences;
+mod shares;
 pub mod verdict;
 
 pub use hints::{HelpRow, Hints, PaletteRow};
@@ -389,9 +392,11 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
     let wide = size == Size::Wide;
     if size == Size::Narrow && drawer {
         let right = panels.right.unwrap_or(panels.lag);
+        let bottom = panels.below.unwrap_or(right).bottom().max(right.bottom());
         let at = Rect {
             x: panels.lag.x - 1,
             width: right.right() + 1 - (panels.lag.x - 1),
+            height: bottom.saturating_sub(panels.lag.y),
             ..panels.lag
         };
         drawer::draw(canvas, at, scene);
@@ -491,7 +496,8 @@ fn right_panel(
 
 fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
     let count = (scene.feed.signals.len() + scene.feed.executors.len()) as u16;
-    let parts = layout::side(column, executors::rows(scene).min(8), (count + 1).min(12));
+    let deep = crate::tui::update::select::inside(scene.app, scene.feed).is_some();
+    let parts = layout::side(column, executors::rows(scene).min(8), (count + 1).min(12), deep);
     if !selection::draw(
         canvas,
         Rect {

@@ -65,6 +65,20 @@ pub(crate) fn wrap(text: &str, max: u16) -> Vec<String> {
     lines
 }
 
+/// Cuts a text into pieces of at most `max` columns, every character kept; at least one piece.
+pub(crate) fn chop(text: &str, max: u16) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    loop {
+        let (piece, more) = split(rest, max.max(1));
+        pieces.push(piece);
+        if more.is_empty() {
+            return pieces;
+        }
+        rest = more;
+    }
+}
+
 /// The longest start of a text that fits, at least one character, and the rest.
 fn split(text: &str, max: u16) -> (&str, &str) {
     let mut used = 0;
@@ -102,6 +116,8 @@ mod tests {
         #[test]
         fn nothing_is_ever_wider_than_its_place(text in "\\PC{0,40}", max in 0u16..30) {
             prop_assert!(columns(&fit(&text, max, '~')) <= max);
+            prop_assert_eq!(chop(&text, max).concat(), text.clone());
+            prop_assert!(max < 2 || chop(&text, max).iter().all(|piece| columns(piece) <= max));
             for line in wrap(&text, max.max(2)) {
                 prop_assert!(columns(&line) <= max.max(2));
             }

@@ -31,17 +31,23 @@ pub(super) struct Around {
     pub(super) idle: Duration,
 }
 
+/// A native backfill as others see it.
+pub(super) fn native_seen(native: &Backfill, by: Option<String>) -> NativeSeen {
+    NativeSeen {
+        id: native.id,
+        paused: native.paused,
+        completed: native.completed,
+        limit: native.max_active_runs.unwrap_or_default(),
+        from: native.from,
+        to: native.to,
+        by,
+    }
+}
+
 impl Around {
     pub(super) fn native_seen(&self) -> Option<NativeSeen> {
-        self.native.as_ref().map(|native| NativeSeen {
-            id: native.id,
-            paused: native.paused,
-            completed: native.completed,
-            limit: native.max_active_runs.unwrap_or_default(),
-            from: native.from,
-            to: native.to,
-            by: self.maker.clone(),
-        })
+        let native = self.native.as_ref()?;
+        Some(native_seen(native, self.maker.clone()))
     }
 
     /// Why nothing moves, the cause rather than what follows from it.

@@ -7,6 +7,7 @@
 mod actions;
 mod days;
 mod facts;
+mod find;
 mod held;
 mod look;
 mod offers;
@@ -24,10 +25,11 @@ use crate::{
         attach::{Action, Asked, PoolSeen},
         ids::ChunkId,
     },
-    executor::attach::{Levers, Next, Observer, Offer, Target},
+    executor::attach::{Found, Levers, Next, Observer, Offer, Target},
     net::AdapterError,
 };
 use async_trait::async_trait;
+use chrono_tz::Tz;
 use std::{sync::Arc, time::Duration};
 
 /// The levers of one server.
@@ -60,6 +62,15 @@ impl Levers for AirflowLevers {
 
     async fn dry_run(&self, target: &Target, action: &Action) -> Result<Vec<ChunkId>, AdapterError> {
         actions::dry_run(&self.inner, target, action).await
+    }
+
+    async fn find(
+        &self,
+        dag: Option<&str>,
+        native: Option<u64>,
+        zone: Option<Tz>,
+    ) -> Result<Found, AdapterError> {
+        Ok(find::find(&self.inner.server, dag, native, zone).await?)
     }
 
     async fn offers(&self) -> Result<Vec<Offer>, AdapterError> {

@@ -1,0 +1,191 @@
+//! The order that stands for somebody else's backfill: nothing of it is planned, it says what is looked at.
+
+use crate::domain::{
+    attach::Attach,
+    calendar::Granularity,
+    ids::Name,
+    spec::{Dag, OnFailure, Order, Profile, Spec},
+};
+use chrono::NaiveDate;
+use chrono_tz::Tz;
+use std::collections::BTreeMap;
+
+/// The longest window that is attached to: ten years.
+pub const MOST_DAYS: i64 = 3660;
+
+/// What is attached to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Our name for it.
+    pub name: Name,
+    /// The executor.
+    pub executor: Name,
+    /// The word for what its server is (`prod`).
+    pub environment: Option<String>,
+    /// The DAG.
+    pub dag: String,
+    /// Number of the native backfill.
+    pub native: Option<u64>,
+    /// First civil day, inclusive.
+    pub start: NaiveDate,
+    /// Last civil day, inclusive.
+    pub end: NaiveDate,
+    /// The zone whose civil days are shown.
+    pub timezone: Tz,
+    /// The pool that throttles it.
+    pub pool: Option<String>,
+    /// The limit that it has now, or that its pool has.
+    pub max_limit: u32,
+    /// Signals whose pauses hold it.
+    pub signals: Vec<Name>,
+}
+
+/// The order.
+///
+/// # Errors
+/// A window that is none, in words.
+pub fn spec(wanted: Wanted) -> Result<Spec, String> {
+    let Wanted { start, end, .. } = wanted;
+    if end < start {
+        return Err(format!("the window ends on {end}, before it starts on {start}"));
+    }
+    if (end - start).num_days() >= MOST_DAYS {
+        return Err(format!(
+            "{start} .. {end} is longer than ten years: choose a part of it"
+        ));
+    }
+    let profile = "theirs".parse().map_err(|e| format!("{e}"))?;
+    Ok(Spec {
+        target: format!("{} on {}", wanted.dag, wanted.executor),
+        name: wanted.name,
+        environment: wanted.environment,
+        start,
+        end,
+        granularity: Granularity::Day,
+        timezone: wanted.timezone,
+        executor: wanted.executor,
+        command: Vec::new(),
+        dag: Some(Dag {
+            id: wanted.dag,
+            conf: BTreeMap::new(),
+            pool: wanted.pool,
+        }),
+        attach: Some(Attach {
+            native: wanted.native,
+        }),
+        cwd: "/".to_owned(),
+        env_pass: Vec::new(),
+        env: BTreeMap::new(),
+        env_secrets: Vec::new(),
+        max_limit: wanted.max_limit.max(1),
+        order: Order::OldestFirst,
+        signals: wanted.signals,
+        on_failure: OnFailure::Continue,
+        profiles: vec![Profile {
+            name: profile,
+            memory: None,
+            deadline_ms: None,
+            values: BTreeMap::new(),
+        }],
+        lanes: BTreeMap::new(),
+        source: BTreeMap::new(),
+        idempotent: false,
+    })
+}
+
+/// A name of ours for a DAG: `events_daily` is `events-daily`; what no name may hold is left out. `taken` says which
+/// names others have. `None` if a thousand of them are.
+pub fn name_for(dag: &str, taken: impl Fn(&Name) -> bool) -> Option<Name> {
+    let mut text = String::new();
+    for c in dag.to_lowercase().chars() {
+        match c {
+            'a'..='z' => text.push(c),
+            '0'..='9' if !text.is_empty() => text.push(c),
+            _ if !text.is_empty() && !text.ends_with('-') => text.push('-'),
+            _ => {}
+        }
+    }
+    let stem = text.trim_end_matches('-');
+    let stem = if stem.is_empty() { "dag" } else { stem };
+    let named = |suffix: String| {
+        let kept: String = stem.chars().take(31 - suffix.len()).collect();
+        format!("{}{suffix}", kept.trim_end_matches('-'))
+            .parse::<Name>()
+            .ok()
+    };
+    [String::new(), "-attached".to_owned()]
+        .into_iter()
+        .chain((2..1000).map(|n| format!("-{n}")))
+        .filter_map(named)
+        .find(|name| !taken(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(start: (i32, u32, u32), end: (i32, u32, u32)) -> Wanted {
+        let day = |(y, m, d)| NaiveDate::from_ymd_opt(y, m, d).unwrap();
+        Wanted {
+            name: "events".parse().unwrap(),
+            executor: "airflow-prod".parse().unwrap(),
+            environment: Some("prod".to_owned()),
+            dag: "events_daily".to_owned(),
+            native: Some(12),
+            start: day(start),
+            end: day(end),
+            timezone: chrono_tz::America::New_York,
+            pool: None,
+            max_limit: 0,
+            signals: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_window_of_days_becomes_an_order_that_survives_journal_and_snapshot() {
+        let spec = spec(wanted((2021, 1, 1), (2023, 12, 31))).unwrap();
+        assert_eq!(spec.attach, Some(Attach { native: Some(12) }));
+        assert_eq!(spec.max_limit, 1);
+        let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(again, spec);
+        let kept: Spec = postcard::from_bytes(&postcard::to_stdvec(&spec).unwrap()).unwrap();
+        assert_eq!(kept, spec);
+    }
+
+    #[test]
+    fn a_window_that_is_none_or_endless_is_refused_in_words() {
+        assert!(
+            spec(wanted((2021, 1, 2), (2021, 1, 1)))
+                .unwrap_err()
+                .contains("before it starts")
+        );
+        assert!(
+            spec(wanted((2001, 1, 1), (2021, 1, 1)))
+                .unwrap_err()
+                .contains("ten years")
+        );
+    }
+
+    #[test]
+    fn a_dag_has_a_name_that_nobody_else_has_whatever_it_is_called() {
+        let free = |dag: &str| name_for(dag, |_| false).unwrap().to_string();
+        assert_eq!(free("events_daily"), "events-daily");
+        assert_eq!(free("2023.Ünïcode--X9"), "n-code-x9");
+        assert_eq!(free("日次"), "dag");
+        assert_eq!(free(&"a_".repeat(40)).len(), 31);
+        let mut taken = vec!["events-daily".to_owned()];
+        for _ in 0..3 {
+            let name = name_for("events_daily", |n| taken.contains(&n.to_string())).unwrap();
+            taken.push(name.to_string());
+        }
+        assert_eq!(
+            taken,
+            [
+                "events-daily",
+                "events-daily-attached",
+                "events-daily-2",
+                "events-daily-3"
+            ]
+        );
+    }
+}
