@@ -183,13 +183,13 @@ fn tell_pause(machine: &mut Machine, backfill: &Backfill, now: Time) {
 
 /// What became of an action is told once, in the server's words.
 fn tell_actions(machine: &mut Machine, backfill: &Backfill, now: Time) {
-    let over = backfill.asked.iter().filter(|a| !a.is_open());
+    let mut over = backfill.asked.iter().filter(|a| !a.is_open());
     let ended = over.clone().map(|a| a.seq).collect();
     let before = machine.told_actions.replace((backfill.id.clone(), ended));
     let Some((_, told)) = before.filter(|(id, _)| *id == backfill.id) else {
         return;
     };
-    let newest = over.filter(|a| !told.contains(&a.seq)).next_back();
+    let newest = over.rfind(|a| !told.contains(&a.seq));
     if let Some((action, end)) = newest.and_then(|a| Some((&a.action, a.ended.as_ref()?))) {
         let word = if end.ok { "done" } else { "NOT DONE" };
         machine.say(format!("{}: {word}, {}", action.words(), end.said), now);

@@ -31,8 +31,8 @@ pub(super) struct Around {
     pub(super) idle: Duration,
 }
 
-/// A native backfill, and who made it, as far as that is known.
-pub(super) fn seen(native: &Backfill, by: Option<String>) -> NativeSeen {
+/// A native backfill as others see it.
+pub(super) fn native_seen(native: &Backfill, by: Option<String>) -> NativeSeen {
     NativeSeen {
         id: native.id,
         paused: native.paused,
@@ -46,9 +46,8 @@ pub(super) fn seen(native: &Backfill, by: Option<String>) -> NativeSeen {
 
 impl Around {
     pub(super) fn native_seen(&self) -> Option<NativeSeen> {
-        self.native
-            .as_ref()
-            .map(|native| seen(native, self.maker.clone()))
+        let native = self.native.as_ref()?;
+        Some(native_seen(native, self.maker.clone()))
     }
 
     /// Why nothing moves, the cause rather than what follows from it.

@@ -71,18 +71,21 @@ impl Eye {
         };
         let version = server.version().await?;
         let details = details(&self.inner, &dag).await?;
-        let key = match &details {
-            Some(found) if found.dag.partitioned && version.is_at_least(3, 3) => Key::Partition,
-            Some(found) if found.dag.partitioned => Key::Nothing,
-            _ => Key::Logical,
-        };
+        // Of one that may not be read it is taken that it is like most.
+        let wanted = details.as_ref().map_or(
+            Wanted {
+                dag,
+                key: Key::Logical,
+            },
+            |found| Wanted::of(&found.dag, &version),
+        );
+        let key = wanted.key;
         let calendar = Calendar::of(spec);
         let (as_of, now, span) = (
             self.inner.clock.wall(),
             self.inner.clock.now(),
             window(&calendar, key),
         );
-        let wanted = Wanted { dag, key };
         let First { part, total, rest } = read::first(server, &wanted, span).await?;
         let mut held = Held::new(calendar, key, span, now);
         held.set_start(details.as_ref().and_then(|d| d.start_date));

@@ -70,7 +70,7 @@ impl Levers for AirflowLevers {
         native: Option<u64>,
         zone: Option<Tz>,
     ) -> Result<Found, AdapterError> {
-        find::find(&self.inner, dag, native, zone).await
+        Ok(find::find(&self.inner.server, dag, native, zone).await?)
     }
 
     async fn offers(&self) -> Result<Vec<Offer>, AdapterError> {

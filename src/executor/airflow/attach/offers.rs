@@ -3,17 +3,17 @@
 //! A native backfill must be asked for DAG by DAG. One that is unfinished has runs that wait or run, so the statistics
 //! of all DAGs, a request or two, say where it is worth asking.
 
-use super::super::{
-    connection::{Call, Connection},
-    dates::written,
-    error::{CallError, Kind},
-    wire::{Api, Backfill, Dag, DagStats, Page, Run, RunState},
+use super::{
+    super::{
+        connection::Connection,
+        error::{CallError, Kind},
+        wire::{Api, Backfill, Dag, DagStats, RunState},
+    },
+    held::Key,
+    read::{Wanted, newest_native, some_runs},
 };
-use crate::{
-    domain::{Time, text},
-    executor::attach::Offer,
-};
-use chrono::{NaiveDate, TimeZone, Utc};
+use crate::{domain::text, executor::attach::Offer};
+use chrono::NaiveDate;
 use std::collections::HashMap;
 
 /// So many DAGs are asked for a native backfill.
@@ -77,17 +77,12 @@ async fn native(server: &Connection, busy: &[(&Dag, &DagStats)]) -> Result<Vec<O
         .iter()
         .filter(|(dag, stats)| dag.backfillable != Some(false) && under_way(stats) > 0);
     for (dag, stats) in asked.take(MOST_NATIVE) {
-        let call = Call::get(&server.path(Api::V2, &["backfills"])?)
-            .query("dag_id", &dag.id)
-            .query("order_by", "-id")
-            .query("limit", "1");
-        let page: Page<Backfill> = match server.ask(&call).await {
-            Ok(page) => page,
+        let newest = match newest_native(server, &dag.id).await {
+            Ok(newest) => newest,
             // Of this DAG, or of all, it may not be asked.
             Err(e) if matches!(e.kind, Kind::Forbidden | Kind::Absent) => continue,
             Err(e) => return Err(e),
         };
-        let newest = page.rows.into_iter().max_by_key(|b| b.id);
         let Some(native) = newest.filter(Backfill::is_unfinished) else {
             continue;
         };
@@ -107,40 +102,19 @@ async fn native(server: &Connection, busy: &[(&Dag, &DagStats)]) -> Result<Vec<O
 
 /// The first and the last day of which the DAG has a run, as days of UTC: its zone is not known yet.
 async fn window(server: &Connection, dag: &Dag) -> Result<Option<(NaiveDate, NaiveDate)>, CallError> {
-    let first = end_of_runs(server, dag, "").await?;
-    let last = end_of_runs(server, dag, "-").await?;
-    Ok(first
-        .zip(last)
-        .map(|(first, last)| (first.date_naive(), last.date_naive())))
-}
-
-async fn end_of_runs(server: &Connection, dag: &Dag, sign: &str) -> Result<Option<Time>, CallError> {
-    Ok(dates(server, dag, sign, 1).await?.into_iter().next())
-}
-
-/// The dates of the first runs of a DAG, of the last ones with the sign `-`, in that order; at most a page of them.
-pub(super) async fn dates(
-    server: &Connection,
-    dag: &Dag,
-    sign: &str,
-    most: usize,
-) -> Result<Vec<Time>, CallError> {
-    let api = server.api().await?;
-    let key = match api {
-        Api::V1 => "execution_date",
-        Api::V2 if dag.partitioned && server.version().await?.is_at_least(3, 3) => "partition_date",
-        Api::V2 => "logical_date",
-    };
-    let mut call = Call::get(&server.path(api, &["dags", &dag.id, "dagRuns"])?)
-        .query("order_by", &format!("{sign}{key}"))
-        .query("limit", &most.to_string());
-    // Runs without a date come first or last, as the database likes it; this leaves them out.
-    if let Some(long_ago) = Utc.with_ymd_and_hms(1000, 1, 1, 0, 0, 0).single() {
-        call = call.query(&format!("{key}_gte"), &written(long_ago));
+    let wanted = Wanted::of(dag, &server.version().await?);
+    if wanted.key == Key::Nothing {
+        return Ok(None);
     }
-    let page: Page<Run> = server.ask(&call).await?;
-    let date = |r: &Run| r.partition_date.or(r.logical_date);
-    Ok(page.rows.iter().filter_map(date).collect())
+    let mut ends = Vec::new();
+    for newest_first in [false, true] {
+        let runs = some_runs(server, &wanted, None, newest_first, 1).await?;
+        ends.extend(runs.first().and_then(|run| wanted.key.of(run)));
+    }
+    Ok(match ends[..] {
+        [first, last] => Some((first.date_naive(), last.date_naive())),
+        _ => None,
+    })
 }
 
 fn words(dag: &Dag, stats: &DagStats) -> String {

@@ -14,7 +14,7 @@ use super::{
         dates::written,
         error::{CallError, Kind},
         executor::Inner,
-        wire::{Api, Page, Run},
+        wire::{Api, Backfill, Dag, Page, Run, Version},
     },
     held::{Key, Span},
 };
@@ -22,7 +22,7 @@ use crate::{
     domain::Time,
     net::{AdapterError, Cause},
 };
-use chrono::TimeDelta;
+use chrono::{TimeDelta, TimeZone, Utc};
 use futures::{StreamExt, stream};
 use serde::de::IgnoredAny;
 use std::{sync::Arc, time::Duration};
@@ -43,6 +43,19 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// All runs of a DAG that have a day.
+    pub(super) fn of(dag: &Dag, version: &Version) -> Self {
+        let key = match dag.partitioned {
+            true if version.is_at_least(3, 3) => Key::Partition,
+            true => Key::Nothing,
+            false => Key::Logical,
+        };
+        Self {
+            dag: dag.id.clone(),
+            key,
+        }
+    }
+
     pub(super) fn query(&self, span: Span) -> RunQuery {
         let Span { from, to } = span;
         RunQuery {
@@ -225,6 +238,41 @@ pub(super) async fn key_name(server: &Connection, key: Key) -> Result<&'static s
         (_, Api::V1) => "execution_date",
         (_, Api::V2) => "logical_date",
     })
+}
+
+/// The newest native backfill of a DAG; no other can be unfinished.
+pub(super) async fn newest_native(server: &Connection, dag: &str) -> Result<Option<Backfill>, CallError> {
+    let call = Call::get(&server.path(server.api().await?, &["backfills"])?)
+        .query("dag_id", dag)
+        .query("order_by", "-id")
+        .query("limit", "1");
+    let page: Page<Backfill> = server.ask(&call).await?;
+    Ok(page.rows.into_iter().max_by_key(|b| b.id))
+}
+
+/// The first runs by date, or with `newest_first` the last ones. Runs without a date are left out: where they would
+/// come is different from database to database.
+pub(super) async fn some_runs(
+    server: &Connection,
+    wanted: &Wanted,
+    from: Option<Time>,
+    newest_first: bool,
+    most: usize,
+) -> Result<Vec<Run>, CallError> {
+    let key = key_name(server, wanted.key).await?;
+    let long_ago = Utc.with_ymd_and_hms(1000, 1, 1, 0, 0, 0).single();
+    let path = server.path(server.api().await?, &["dags", &wanted.dag, "dagRuns"])?;
+    let mut call = Call::get(&path)
+        .query(
+            "order_by",
+            &format!("{}{key}", if newest_first { "-" } else { "" }),
+        )
+        .query("limit", &most.to_string());
+    if let Some(from) = from.or(long_ago) {
+        call = call.query(&format!("{key}_gte"), &written(from));
+    }
+    let page: Page<Run> = server.ask(&call).await?;
+    Ok(page.rows)
 }
 
 /// Reads spans in the background, so that the server is kept busy while what came is shown.

@@ -13,14 +13,14 @@ use super::{
         error::{CallError, Kind},
         executor::Inner,
         health,
-        wire::{Api, Backfill, Page, TaskState},
+        wire::{Api, Backfill, TaskState},
     },
     days::zone_note,
     facts::Around,
     held::{Key, Span},
     look::{Window, details},
     pool,
-    read::{count, count_of, key_name, part, within},
+    read::{count, count_of, key_name, newest_native, part, within},
     search::{Search, Sweep},
 };
 use crate::{
@@ -177,7 +177,7 @@ impl Window {
         }
         self.rounds.native_due = Some(now.plus(SLOW));
         let attached = spec.attach.as_ref().and_then(|a| a.native);
-        let newest = match newest(inner, &self.wanted.dag).await {
+        let newest = match newest_native(&inner.server, &self.wanted.dag).await {
             Ok(newest) => newest,
             Err(e) if is_refusal(e.kind) => {
                 self.rounds.native_due = Some(now.plus(REFUSED_FOR));
@@ -421,15 +421,4 @@ impl Window {
         rounds.sweep.done(now);
         Ok(())
     }
-}
-
-/// The newest native backfill of a DAG: only the newest can be unfinished.
-async fn newest(inner: &Inner, dag: &str) -> Result<Option<Backfill>, CallError> {
-    let server = &inner.server;
-    let call = Call::get(&server.path(server.api().await?, &["backfills"])?)
-        .query("dag_id", dag)
-        .query("order_by", "-id")
-        .query("limit", "1");
-    let page: Page<Backfill> = server.ask(&call).await?;
-    Ok(page.rows.into_iter().max_by_key(|b| b.id))
 }
