@@ -315,7 +315,7 @@ fn build(world: &World, person: &Person) -> (Feed, App) {
             .chunk(cursor)
             .and_then(|c| c.last())
             .map(|a| a.no);
-        if let Some(no) = newest.filter(|_| world.samples.len() % 2 == 0) {
+        if let Some(no) = newest.filter(|_| world.samples.len().is_multiple_of(2)) {
             let attempt = feed.state.backfills[&id()].attempt_id(cursor, no);
             feed.inside = Some(Arc::new(inside::hostile(attempt, &world.text, person.back)));
             app.pick.try_no = person.range.map(u32::from);

@@ -216,7 +216,7 @@ pub fn hostile(attempt: AttemptId, said: &str, n: usize) -> InsideView {
     };
     let mut view = view((0..n % 40).map(index).collect());
     view.attempt = attempt;
-    view.trouble = (n % 2 == 0).then(|| Trouble {
+    view.trouble = n.is_multiple_of(2).then(|| Trouble {
         text: said.to_owned(),
         since: t0310(),
         refused: true,
@@ -231,7 +231,7 @@ pub fn hostile(attempt: AttemptId, said: &str, n: usize) -> InsideView {
         };
         n % 90
     ]);
-    (log.dropped, log.finished) = (n as u64, n % 3 == 0);
+    (log.dropped, log.finished) = (n as u64, n.is_multiple_of(3));
     view
 }
 
