@@ -281,6 +281,46 @@ fn a_storm_of_503_costs_no_attempt_and_few_requests() {
     );
 }
 
+/// The request that makes the run is under way, and the one to end it finds nothing.
+#[test]
+fn a_cancel_in_the_middle_of_a_submission_ends_the_run_that_comes_of_it() {
+    let server = three();
+    server.warm_up();
+    let proxy = Proxy::before(&server.url);
+    let days = ("2023-07-01", "2023-07-02");
+    let mut work = Work::begin(server, &proxy.url, days, |drive| {
+        drive.order = "conf = { sleep = 120 }\n".to_owned();
+        // Only the first one has a slot.
+        drive.executor.push_str("slots = 1\n");
+    });
+    work.wait("the first run", || {
+        (work.workspace.in_state("events", ChunkState::Running) == 1).then_some(())
+    });
+    proxy.set(Way::Held);
+    work.workspace
+        .write_config(&work.workspace.text().replace("slots = 1\n", "slots = 2\n"));
+    work.wait("a submission of which nobody hears", || {
+        (work.workspace.in_state("events", ChunkState::Uncertain) == 1).then_some(())
+    });
+    work.workspace.call(&["cancel", "events", "--yes"]).ok();
+    std::thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
+    proxy.set(Way::Open);
+    assert_eq!(work.run.end_within(LONG), 1, "{}", work.workspace.told());
+    let took = begun.elapsed();
+    let backfill = work.workspace.backfill("events").unwrap();
+    assert_eq!(
+        backfill.count(ChunkState::Cancelled),
+        2,
+        "{}",
+        work.workspace.told()
+    );
+    let runs = server.runs(DAG, days.0, days.1);
+    assert_eq!(runs.len(), 2, "the second one was made after all");
+    assert!(runs.iter().all(|r| r["state"] == "failed"), "{runs:?}");
+    println!("cancelled in the middle of a submission: both ended {took:.1?} after the server was back");
+}
+
 /// The server of those tests that stop it: whose tokens live for 15 s, for one test at a time.
 fn own() -> MutexGuard<'static, Own> {
     static OWN: OnceLock<Mutex<Own>> = OnceLock::new();
@@ -393,4 +433,22 @@ fn a_server_that_comes_back_with_another_key_is_logged_in_to_again_by_itself() {
     let (_, backfill) = work.ends_well();
     assert_eq!(attempts(&backfill), 6);
     println!("another key: paused told after {told:.1?}, back after {back:.1?}, well after {well:.1?}");
+}
+
+/// It answers as ever, and nothing moves. Airflow itself takes half a minute to notice, so only with
+/// `BACKFILL_TEST_LONG=1`.
+#[test]
+fn a_scheduler_that_died_is_told_while_everything_else_answers() {
+    if std::env::var("BACKFILL_TEST_LONG").is_ok_and(|v| v == "1") {
+        let server = own();
+        let work = Work::begin(&server, &server.url, ("2023-08-01", "2023-08-04"), |_| {});
+        work.wait_for_done(1);
+        server.stop(Some("scheduler"));
+        let told = work.told("its scheduler is not alive");
+        work.hears_its_operator();
+        server.start_again();
+        let well = work.well();
+        work.ends_well();
+        println!("scheduler dead: told after {told:.1?}, well after {well:.1?}");
+    }
 }

@@ -10,7 +10,9 @@
 //! | `airflow_proof` | `events_daily` | 2021-02 and 2021-03, to the 1st of April |
 //! | `airflow_faults` | `ondemand` | 2023 |
 //! | all | `ondemand` | 2024-12-31 |
-//! | `airflow_waits` | `pooled_daily`, `ondemand`, `long_daily` | 2021-05 |
+//! | `airflow_days` | `events_daily` | 2022-03-14 |
+//! | | `newyork_daily` | 2021-03 |
+//! | | `mapped_daily`, `retry_daily`, `pooled_daily`, `long_daily` | 2021-05, 2020-12-30 |
 //!
 //! A test that stops a server, or needs one with other settings, starts its own.
 
