@@ -19,9 +19,10 @@ use backfill::{
     config::Config,
     domain::{
         Time,
+        attach::Taking,
         calendar::cut,
         failure::FailureClass,
-        ids::{AttemptId, BackfillId},
+        ids::{AttemptId, BackfillId, ExternalId},
         spec::{Profile, Spec},
     },
     executor::{
@@ -514,26 +515,194 @@ async fn with_another_profile_the_run_is_deleted_and_made_anew_once() {
     assert_eq!(bench.airflow.begun(), 2);
 }
 
+/// The date of the chunk in New York.
+const DATE: &str = "2021-02-04T05:00:00Z";
+const THEIRS: &str = "scheduled__2021-02-04T05:00:00+00:00";
+
+/// An order for which a human chose what becomes of somebody else's run.
+fn taking(no: u32, how: Taking) -> RunOrder {
+    RunOrder {
+        taking: Some((ExternalId(THEIRS.to_owned()), how)),
+        ..order(no)
+    }
+}
+
+/// Somebody else's run of the day in this state, both tasks as told.
+async fn with_theirs(plays: Plays, state: &'static str, tasks: &[&'static str]) -> Bench {
+    let bench = Bench::new(plays).await;
+    bench.airflow.foreign(THEIRS, DATE, "scheduled", state);
+    if !tasks.is_empty() {
+        bench.airflow.end(THEIRS, state, tasks);
+    }
+    bench
+}
+
 #[tokio::test]
-async fn somebody_elses_run_on_the_date_holds_the_day_and_is_left_alone() {
+async fn somebody_elses_run_on_the_date_is_named_and_left_alone() {
     for (plays, id) in [
         (Plays::Three, "backfill__2021-02-04T05:00:00+00:00"),
         (Plays::Two, "scheduled__x"),
     ] {
         let bench = Bench::new(plays).await;
-        bench
-            .airflow
-            .foreign(id, "2021-02-04T05:00:00Z", "backfill", "queued");
-        let (class, message) = refusal(&bench.hand().submit(1).await);
-        assert_eq!(class, FailureClass::Data);
-        assert!(
-            message.starts_with("date taken: ") && message.contains(id),
-            "{message}"
+        bench.airflow.foreign(id, DATE, "backfill", "queued");
+        let answer = bench.hand().submit(1).await;
+        let taken = SubmitAnswer::DateTaken {
+            run: ExternalId(id.to_owned()),
+            what: format!("the backfill run {id} (queued)"),
+        };
+        assert_eq!(answer, taken);
+        assert_eq!(
+            (bench.airflow.run(id).state, bench.airflow.begun()),
+            ("queued", 0)
         );
-        assert!(message.contains("adopt it, or clear the date"), "{message}");
-        assert_eq!(bench.airflow.run(id).state, "queued");
         assert_traceless(&bench.hand().probe(1).await, false);
     }
+}
+
+#[tokio::test]
+async fn an_adopted_run_is_watched_and_its_end_is_judged_as_any() {
+    for plays in [Plays::Three, Plays::Two] {
+        for (tasks, good) in [(&["success", "success"], true), (&["success", "skipped"], false)] {
+            let bench = with_theirs(plays, "queued", &[]).await;
+            let mut hand = bench.hand();
+            let answer = hand.executor.submit(taking(2, Taking::Adopt)).await;
+            assert_eq!(adopted(&answer), format!("{THEIRS}#2"));
+            bench.airflow.start(THEIRS);
+            assert_eq!(hand.next().await, RunUpdate::Started);
+            bench.airflow.end(THEIRS, "success", tasks);
+            assert_eq!(hand.end().await.result.is_ok(), good);
+            assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (0, 1));
+        }
+        let bench = with_theirs(plays, "failed", &["failed", "upstream_failed"]).await;
+        let mut hand = bench.hand();
+        adopted(&hand.executor.submit(taking(2, Taking::Adopt)).await);
+        assert!(
+            hand.end().await.result.is_err(),
+            "one that is over counts at once"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_run_is_found_again_after_a_restart_and_can_be_ended() {
+    let bench = with_theirs(Plays::Three, "running", &[]).await;
+    adopted(&bench.hand().executor.submit(taking(2, Taking::Adopt)).await);
+    let mut hand = bench.hand();
+    let found = hand.executor.probe(taking(2, Taking::Clear)).await;
+    assert!(
+        matches!(&found, Probe::Alive { run, running: true } if run.0 == format!("{THEIRS}#2")),
+        "{found:?}"
+    );
+    hand.executor
+        .cancel(&"events-aaaaaa/2021-02-04/2".parse().unwrap())
+        .await
+        .unwrap();
+    let end = hand.end_in_time(&bench.clock).await;
+    assert!(end.cancelled, "{end:?}");
+    assert_eq!(bench.airflow.begun(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_is_to_be_cleared_makes_way_for_ours_once_whatever_is_lost() {
+    let theirs = format!("{DELETE}{THEIRS}")
+        .replace(':', "%3A")
+        .replace('+', "%2B");
+    for (path, fault) in [
+        (None, Fault::LostBefore),
+        (Some(theirs.as_str()), Fault::LostBefore),
+        (Some(&theirs), Fault::LostAfter),
+        (Some(TRIGGER), Fault::LostBefore),
+        (Some(TRIGGER), Fault::LostAfter),
+    ] {
+        for state in ["success", "failed", "queued"] {
+            let bench = with_theirs(Plays::Three, state, &[]).await;
+            let order = || taking(2, Taking::Clear);
+            if let Some(path) = path {
+                bench.airflow.fault(path, fault);
+            }
+            // A supervisor that is killed after each try.
+            let mut answer = bench.hand().executor.submit(order()).await;
+            while !matches!(
+                answer,
+                SubmitAnswer::Accepted { .. } | SubmitAnswer::AlreadyExists { .. }
+            ) {
+                assert_unknown(&answer);
+                bench.clock.advance(30);
+                answer = bench.hand().executor.submit(order()).await;
+            }
+            assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (1, 1), "{path:?}");
+            let run = bench.airflow.run(RUN);
+            assert_eq!(run.conf["backfill"]["attempt"], 2);
+            assert_eq!(run.date, at(DATE));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_no_longer_as_it_was_when_the_choice_was_made_is_not_run_over() {
+    for (plays, state) in [
+        (Plays::Three, "running"),
+        (Plays::Two, "running"),
+        // Between the look and the delete it may start, and 2.x would not mind.
+        (Plays::Two, "queued"),
+    ] {
+        let bench = with_theirs(plays, state, &[]).await;
+        let answer = bench.hand().executor.submit(taking(2, Taking::Clear)).await;
+        let (class, words) = refusal(&answer);
+        assert_eq!(class, FailureClass::Platform);
+        assert_eq!(
+            words,
+            format!("the scheduled run {THEIRS} ({state}) is not over yet, and only then it is cleared")
+        );
+        assert_eq!(bench.airflow.run(THEIRS).state, state);
+    }
+    // It started in the very moment.
+    let bench = with_theirs(Plays::Three, "queued", &[]).await;
+    let delete = format!("{DELETE}{THEIRS}")
+        .replace(':', "%3A")
+        .replace('+', "%2B");
+    let words = r#"{"detail":"The DagRun cannot be deleted in running state"}"#;
+    bench.airflow.fault(&delete, Fault::Answer(409, words));
+    let answer = bench.hand().executor.submit(taking(2, Taking::Clear)).await;
+    assert_eq!(refusal(&answer).0, FailureClass::Platform);
+    assert_eq!(bench.airflow.begun(), 0);
+}
+
+#[tokio::test]
+async fn when_the_run_that_was_to_be_taken_is_gone_ours_is_made_as_usual() {
+    for how in [Taking::Adopt, Taking::Clear] {
+        let bench = Bench::three().await;
+        let answer = bench.hand().executor.submit(taking(2, how)).await;
+        assert_eq!(accepted(&answer), format!("{RUN}#2"));
+        // And if another one has come in its place, a human chooses again.
+        let bench = Bench::three().await;
+        bench.airflow.foreign("manual__other", DATE, "manual", "running");
+        let answer = bench.hand().executor.submit(taking(2, how)).await;
+        assert!(
+            matches!(&answer, SubmitAnswer::DateTaken { run, .. } if run.0 == "manual__other"),
+            "{answer:?}"
+        );
+    }
+}
+
+/// After an adoption the run counts as ours: the next attempt makes it run again.
+#[tokio::test]
+async fn the_attempt_after_an_adopted_one_makes_the_day_run_again() {
+    let bench = with_theirs(Plays::Three, "failed", &["failed", "upstream_failed"]).await;
+    let mut hand = bench.hand();
+    adopted(&hand.executor.submit(taking(2, Taking::Adopt)).await);
+    hand.end().await;
+    assert_eq!(
+        accepted(&hand.executor.submit(taking(3, Taking::Clear)).await),
+        format!("{RUN}#3")
+    );
+    bench.airflow.end(RUN, "failed", &["failed", "upstream_failed"]);
+    hand.end().await;
+    assert_eq!(
+        accepted(&hand.executor.submit(taking(4, Taking::Clear)).await),
+        format!("{RUN}#4")
+    );
+    assert_eq!((bench.airflow.begun(), bench.airflow.runs()), (2, 1));
 }
 
 #[tokio::test]
@@ -654,8 +823,7 @@ async fn a_cancel_is_looked_after_and_repeated_while_the_run_runs_on() {
         hand.updates.try_recv().is_err(),
         "told before it was looked at again"
     );
-    bench.clock.advance(6);
-    let end = hand.end().await;
+    let end = hand.end_in_time(&bench.clock).await;
     assert!(
         end.cancelled && failure(&end).0 == FailureClass::Cancelled,
         "{end:?}"

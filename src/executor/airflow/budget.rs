@@ -19,6 +19,25 @@ pub enum Purpose {
     ColdStart,
 }
 
+tokio::task_local! {
+    static ACTING: ();
+}
+
+/// Does work whose looks are for acting: they have their share of the budget, too, and do not wait behind polls.
+pub async fn acting<T>(work: impl Future<Output = T>) -> T {
+    ACTING.scope((), work).await
+}
+
+impl Purpose {
+    /// What a request is for within the work that asks for it.
+    pub fn within(self) -> Self {
+        match self {
+            Self::Read if ACTING.try_with(|()| ()).is_ok() => Self::Act,
+            other => other,
+        }
+    }
+}
+
 /// The requests of the last minute, and how many there may be.
 #[derive(Debug)]
 pub struct Budget {
@@ -107,6 +126,18 @@ mod tests {
         assert_eq!(budget.take(at(101), Purpose::Act), Ok(()));
         assert_eq!(budget.take(at(101), Purpose::Act), Err(Duration::from_secs(59)));
         assert_eq!(budget.take(at(160), Purpose::Read), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_look_for_acting_has_the_share_of_acting() {
+        assert_eq!(Purpose::Read.within(), Purpose::Read);
+        acting(async {
+            tokio::task::yield_now().await;
+            assert_eq!(Purpose::Read.within(), Purpose::Act);
+            assert_eq!(Purpose::ColdStart.within(), Purpose::ColdStart);
+        })
+        .await;
+        assert_eq!(Purpose::Read.within(), Purpose::Read);
     }
 
     #[test]

@@ -478,7 +478,7 @@ impl Connection {
     /// Waits for one of the places of those under way and of the budget. Nobody waits for the budget in a place that
     /// somebody else could use.
     async fn board(&self, purpose: Purpose) -> Result<SemaphorePermit<'_>, CallError> {
-        let mut patience = BUDGET_PATIENCE;
+        let (mut patience, purpose) = (BUDGET_PATIENCE, purpose.within());
         loop {
             let Ok(permit) = self.flights.acquire().await else {
                 return Err(self.own_error(

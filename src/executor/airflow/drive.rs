@@ -9,10 +9,11 @@ use super::{
     error::{CallError, Kind},
     executor::Inner,
     intent::{Before, Intent, Stage, Way, is_over},
-    wire::{Run, RunKind},
+    wire::{Api, Run, RunKind, RunState},
 };
 use crate::{
     domain::{
+        attach::Taking,
         failure::{Failure, FailureClass},
         ids::{AttemptId, BackfillId, ChunkId, ExternalId},
         spec::Dag,
@@ -121,6 +122,16 @@ enum Seen {
     NotClear(String),
 }
 
+/// `the scheduled run X (success)`.
+fn told(run: &Run) -> String {
+    format!(
+        "the {} run {} ({})",
+        text::one_line(run.kind.as_str(), 30),
+        text::one_line(&run.id, 120),
+        text::one_line(run.state.as_str(), 20)
+    )
+}
+
 fn refused(class: FailureClass, message: &str) -> SubmitAnswer {
     SubmitAnswer::Refused {
         failure: Failure {
@@ -168,8 +179,17 @@ impl Inner {
         }
     }
 
-    /// The first attempt is only sent: if its run is there, the server says so. A later one looks first.
+    /// The first attempt is only sent: if its run is there, the server says so. A later one looks first, and so does
+    /// one that takes somebody else's run.
     async fn begin(self: &Arc<Self>, job: &Job<'_>) -> SubmitAnswer {
+        if let Some((theirs, how)) = &job.order.taking {
+            match self.server.run(&job.dag.id, &theirs.0).await {
+                Err(e) => return unknown(e),
+                Ok(Some(run)) => return self.take_over(job, run, *how).await,
+                // The date is free.
+                Ok(None) => {}
+            }
+        }
         let id = run_id(&job.order.attempt.backfill, job.order.attempt.chunk);
         if job.order.attempt.no == 1 {
             return self.trigger(job, None).await;
@@ -229,18 +249,31 @@ impl Inner {
             return self.again(job, run).await;
         }
         self.mark_not_sent(intent).await;
-        // As data: the day is held back, the others go on, and nothing is tried again by itself.
-        refused(
-            FailureClass::Data,
-            &format!(
-                "date taken: the {} run {} ({}) of {} has this date: adopt it, or clear the date there, then run the \
-                 day again",
-                text::one_line(run.kind.as_str(), 30),
-                text::one_line(&run.id, 120),
-                text::one_line(run.state.as_str(), 20),
-                job.dag.id
+        SubmitAnswer::DateTaken {
+            what: told(&run),
+            run: ExternalId(run.id),
+        }
+    }
+
+    /// Somebody else's run on the chunk's date becomes this attempt's: as it is, or once it is out of the way.
+    async fn take_over(self: &Arc<Self>, job: &Job<'_>, run: Run, how: Taking) -> SubmitAnswer {
+        if how == Taking::Adopt {
+            // Nothing is sent: without its record it is adopted again.
+            let intent = job.intent(&run.id, Way::Adopt, Stage::Taken, self);
+            return self.adopt(intent, &run).await;
+        }
+        if is_over(&run.state) {
+            return self.again(job, run).await;
+        }
+        match self.server.api().await {
+            Err(e) => unknown(e),
+            // 2.x would delete it also in the moment in which it starts.
+            Ok(Api::V2) if run.state == RunState::Queued => self.replace(job, &run).await,
+            Ok(_) => refused(
+                FailureClass::Platform,
+                &format!("{} is not over yet, and only then it is cleared", told(&run)),
             ),
-        )
+        }
     }
 
     /// A run of an earlier attempt is there.

@@ -1,8 +1,8 @@
 //! The executor: one server, its records on this machine, and its watch.
 
 use super::{
-    AirflowLevers, Auth, Clock, Connection, ConnectionSettings, SystemClock,
-    attach::Neighbours,
+    Auth, Clock, Connection, ConnectionSettings, SystemClock,
+    attach::{AirflowLevers, Neighbours},
     auth::Standing,
     error::CallError,
     health::Checkup,

@@ -30,6 +30,8 @@ pub enum Way {
     Clear,
     /// The run of an earlier attempt, deleted first because its parameters differ.
     Replace,
+    /// None: somebody else's run is taken as it is.
+    Adopt,
 }
 
 /// How far it came.

@@ -109,7 +109,7 @@ async fn window(server: &Connection, dag: &Dag) -> Result<Option<(NaiveDate, Nai
     let mut ends = Vec::new();
     for newest_first in [false, true] {
         let runs = some_runs(server, &wanted, None, newest_first, 1).await?;
-        ends.extend(runs.first().and_then(|run| wanted.key.of(run)));
+        ends.extend(runs.first().and_then(|run| wanted.key.instant(run)));
     }
     Ok(match ends[..] {
         [first, last] => Some((first.date_naive(), last.date_naive())),
@@ -140,7 +140,7 @@ fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
