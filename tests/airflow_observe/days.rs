@@ -3,6 +3,7 @@
 use crate::airflow_support::at;
 use crate::world::{Scene, order};
 use chrono::TimeDelta;
+use chrono_tz::Tz;
 use serde_json::json;
 
 /// Airflow's fact 8.
@@ -84,6 +85,52 @@ async fn runs_of_partitions_have_the_days_of_their_partitions() {
             ["2024-03-01 p1=success", "2024-03-09 p9=failed"],
             "{version}"
         );
+    }
+}
+
+/// The server chooses partitions by civil days of their timetable's zone, and tells instants.
+#[tokio::test]
+async fn partitions_of_a_zone_far_from_utc_are_those_of_its_days() {
+    for (zone, offset) in [
+        (Tz::America__New_York, 5),
+        (Tz::Pacific__Auckland, -13),
+        (Tz::Asia__Tokyo, -9),
+    ] {
+        for named in [true, false] {
+            let spec = order("2023-01-05", "2023-02-20", json!({"timezone": zone.name()}));
+            let mut scene = Scene::new("3.3.2", spec).await;
+            {
+                let mut world = scene.world();
+                world.zone = zone;
+                world.details["timetable_partitioned"] = json!(true);
+                for n in 0..400 {
+                    let day = at("2022-12-25T00:00:00Z") + TimeDelta::days(n % 100);
+                    let key = day.format("%Y-%m-%d").to_string();
+                    let key = if named { key } else { format!("eu|{key}") };
+                    let instant = day + TimeDelta::hours(offset);
+                    world.add(&format!("r{n}"), "", "backfill", "success").partition =
+                        Some((key, Some(instant)));
+                }
+            }
+            scene.read().await;
+            assert_eq!(
+                (scene.told().len(), scene.facts().runs, scene.facts().undated),
+                (47, 188, 0),
+                "{zone} {named}"
+            );
+            assert!(scene.told().values().all(|runs| runs.len() == 4));
+            scene.world().delete("r311");
+            scene.world().delete("r30");
+            for _ in 0..4 {
+                scene.later().await;
+            }
+            assert_eq!(scene.facts().runs, 187, "one of them was outside");
+            scene.asked();
+            for _ in 0..12 {
+                scene.later().await;
+            }
+            assert!(scene.asked().len() < 30, "nothing is looked for any more");
+        }
     }
 }
 

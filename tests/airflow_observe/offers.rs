@@ -78,3 +78,74 @@ async fn a_server_with_many_dags_is_asked_a_bounded_number_of_questions() {
         assert!(scene.clock.millis() - 1_000_000 < TimeDelta::seconds(1).num_milliseconds() as u64);
     }
 }
+
+/// Issue 3: `attach` names the window and the zone itself where the server's runs tell them.
+#[tokio::test]
+async fn what_is_attached_to_is_looked_up_with_its_window_and_its_zone() {
+    let mut spring = 0;
+    for version in ["3.3.2", "2.11.2"] {
+        let scene = Scene::new(version, order("2021-01-01", "2021-12-31", json!({}))).await;
+        for n in 0..500 {
+            let summer = [70..307, 434..499].iter().any(|r| r.contains(&n));
+            spring += usize::from(summer);
+            let date = crate::airflow_support::at("2022-01-01T05:00:00Z") + TimeDelta::days(n as i64)
+                - TimeDelta::hours(i64::from(summer));
+            scene
+                .world()
+                .add(&format!("r{n}"), &date.to_rfc3339(), "scheduled", "success");
+        }
+        let levers = scene.levers();
+        let found = levers.find(Some("events_daily"), None, None).await.unwrap();
+        assert_eq!(
+            (found.dag.as_str(), found.zone),
+            ("events_daily", Some(chrono_tz::America::New_York))
+        );
+        let day = |text: &str| text.parse::<chrono::NaiveDate>().unwrap();
+        assert_eq!(found.window, Some((day("2022-01-01"), day("2023-05-15"))));
+        assert_eq!(found.native, None);
+        let tokyo = levers
+            .find(Some("events_daily"), None, Some(chrono_tz::Asia::Tokyo))
+            .await
+            .unwrap();
+        assert_eq!(tokyo.zone, Some(chrono_tz::Asia::Tokyo), "the user's word binds");
+        let asked = scene.asked();
+        assert!(asked.len() <= 16, "{asked:#?}");
+        assert!(levers.find(Some("nope"), None, None).await.is_err());
+        assert!(levers.find(None, None, None).await.is_err());
+    }
+    assert!(spring > 300);
+}
+
+#[tokio::test]
+async fn a_native_backfill_is_looked_up_by_its_number_or_by_its_dag() {
+    let scene = Scene::new("3.3.2", order("2021-01-01", "2021-12-31", json!({}))).await;
+    scene.world().seed("2021-01-01T00:00:00Z", 400);
+    scene
+        .world()
+        .add("b", "2024-02-01T00:00:00Z", "backfill", "queued");
+    let native = |id: u64, completed: Option<&str>| {
+        json!({"id": id, "dag_id": "events_daily", "from_date": "2024-02-01T00:00:00Z", "max_active_runs": 3,
+            "to_date": "2024-05-30T00:00:00Z", "is_paused": false, "completed_at": completed,
+            "created_at": "2026-11-29T16:00:00Z"})
+    };
+    scene.world().native = vec![native(7, Some("2026-11-29T16:30:00Z")), native(8, None)];
+    let levers = scene.levers();
+    let day = |text: &str| text.parse::<chrono::NaiveDate>().unwrap();
+    for (dag, id, expected) in [
+        (None, Some(7), 7),
+        (None, Some(8), 8),
+        (Some("events_daily"), None, 8),
+    ] {
+        let found = levers.find(dag, id, None).await.unwrap();
+        let seen = found.native.unwrap();
+        assert_eq!(
+            (seen.id, seen.limit, seen.by.as_deref()),
+            (expected, 3, Some("minh"))
+        );
+        assert_eq!(
+            (found.zone, found.window),
+            (Some(chrono_tz::UTC), Some((day("2024-02-01"), day("2024-05-30"))))
+        );
+    }
+    assert!(levers.find(None, Some(99), None).await.is_err());
+}

@@ -60,6 +60,8 @@ pub struct World {
     /// Runs that are counted and never shown.
     pub hidden: usize,
     pub other_dags: Vec<(Value, Value)>,
+    /// Of the timetable of partitions.
+    pub zone: chrono_tz::Tz,
     deed: Option<Deed>,
     dated: bool,
 }
@@ -178,6 +180,10 @@ impl World {
             ["dags", "events_daily" | "events_daily/details"] | ["dags", "events_daily", "details"] => {
                 ok(&self.details)
             }
+            ["dags", _] => json(
+                404,
+                r#"{"detail":"The Dag was not found","title":"DAG not found"}"#,
+            ),
             ["dags", "events_daily", "dagRuns"] => self.runs(request),
             ["dags", dag, "dagRuns", "~", "taskInstances"] => self.task_instances(request, dag),
             ["dags", _, "dagRuns"] => list("dag_runs", Vec::new(), 0),
@@ -199,7 +205,7 @@ impl World {
                 rows.truncate(1);
                 list("backfills", rows, n)
             }
-            ["backfills", id] => match self.native.iter().find(|b| b["id"].to_string() == *id) {
+            ["backfills", id] => match self.native.iter().find(|b| b["id"].as_u64() == id.parse().ok()) {
                 Some(found) => ok(found),
                 None => json(404, r#"{"detail":"Backfill not found"}"#),
             },
@@ -236,18 +242,30 @@ impl World {
         let name = if two { "execution_date" } else { "logical_date" };
         let span = |name: &str| (value(&format!("{name}_gte")), value(&format!("{name}_lte")));
         let (since, dates, partitions) = (value("updated_at_gte"), span(name), span("partition_date"));
+        // Civil days of the timetable, and nothing else.
+        let exact = |at: Option<Time>| at.is_none_or(|t| t.time() == chrono::NaiveTime::MIN);
+        if !exact(partitions.0) || !exact(partitions.1) {
+            return json(
+                422,
+                r#"{"detail":"Datetimes provided to dates should have zero time"}"#,
+            );
+        }
         let within = |at: Option<Time>, span: (Option<Time>, Option<Time>)| match (span, at) {
             ((None, None), _) => true,
             ((from, to), Some(at)) => from.is_none_or(|f| f <= at) && to.is_none_or(|t| at <= t),
             (_, None) => false,
         };
         let day = |r: &Row| r.partition.as_ref().and_then(|p| p.1);
+        let civil = |r: &Row| {
+            let date = day(r)?.with_timezone(&self.zone).date_naive();
+            Some(date.and_time(chrono::NaiveTime::MIN).and_utc())
+        };
         let mut rows: Vec<(usize, &Row)> = self
             .rows
             .iter()
             .enumerate()
             .filter(|(_, r)| since.is_none_or(|t| r.updated >= t || r.state == "running"))
-            .filter(|(_, r)| within(r.date, dates) && within(day(r), partitions))
+            .filter(|(_, r)| within(r.date, dates) && within(civil(r), partitions))
             .collect();
         let order = parameter(request, "order_by").unwrap_or_default();
         match order.trim_start_matches('-') {
@@ -387,6 +405,7 @@ impl Scene {
             refuse: Vec::new(),
             hidden: 0,
             other_dags: Vec::new(),
+            zone: chrono_tz::Tz::UTC,
             deed: None,
             dated: true,
         };

@@ -100,10 +100,18 @@ impl Calendar {
         Some(*id)
     }
 
+    /// The civil day of a run's partition, as the midnight of UTC of that date. A name that is a date binds, whatever
+    /// zone the instant is of. `None` for a run without a partition's date.
+    pub fn partition_day(&self, run: &Run) -> Option<Time> {
+        let instant = run.partition_date?;
+        let local = || instant.with_timezone(&self.zone).date_naive();
+        let date = named_date(run).unwrap_or_else(local);
+        Some(date.and_time(NaiveTime::MIN).and_utc())
+    }
+
     /// Where a run belongs. The name of a partition that is a date binds, whatever zone its instant is of.
     pub fn place(&self, run: &Run) -> Place {
-        let named = run.partition_key.as_deref().and_then(date_named);
-        let at = match named {
+        let at = match named_date(run) {
             Some(date) => Some(start_of_day(self.zone, date)),
             None => run.partition_date.or(run.logical_date),
         };
@@ -112,6 +120,10 @@ impl Calendar {
         };
         self.chunk_at(at).map_or(Place::Outside, Place::Day)
     }
+}
+
+fn named_date(run: &Run) -> Option<NaiveDate> {
+    run.partition_key.as_deref().and_then(date_named)
 }
 
 /// The date that a partition is named after: `2024-03-09` or `20240309`.

@@ -45,7 +45,7 @@ pub(super) async fn find(
         None => unfinished(server, &wanted.dag).await?,
     };
     let runs = samples(server, &wanted, zone.is_none()).await?;
-    let dates: Vec<Time> = runs.iter().filter_map(|r| wanted.key.of(r)).collect();
+    let dates: Vec<Time> = runs.iter().filter_map(|r| wanted.key.instant(r)).collect();
     let zone = zone.or_else(|| likely_zone(&dates, &[]));
     let span = match &native {
         Some(native) => Some((native.from, native.to)),
@@ -80,7 +80,7 @@ async fn samples(server: &Connection, wanted: &Wanted, season: bool) -> Result<V
     }
     let most = if season { PAGE } else { 1 };
     let mut runs = some_runs(server, wanted, None, false, most).await?;
-    let first = runs.iter().filter_map(|r| wanted.key.of(r)).min();
+    let first = runs.iter().filter_map(|r| wanted.key.instant(r)).min();
     runs.extend(some_runs(server, wanted, None, true, most).await?);
     let later = first.and_then(|first| first.checked_add_signed(HALF_A_YEAR));
     if let Some(later) = later.filter(|_| season) {

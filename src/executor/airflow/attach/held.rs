@@ -43,9 +43,9 @@ impl Span {
 /// By what date a server chooses the runs of the window, which is also their place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// By the logical date.
+    /// By the logical date, to the microsecond.
     Logical,
-    /// By the partition's date.
+    /// By the civil day of the partition, in the zone of its timetable. As an instant it is the midnight of UTC.
     Partition,
     /// It cannot: all runs of the DAG are read.
     Nothing,
@@ -53,12 +53,28 @@ pub enum Key {
 
 impl Key {
     /// The date that counts; `None`: the server's filter leaves the run out.
-    pub fn of(self, run: &Run) -> Option<Time> {
+    pub fn of(self, run: &Run, calendar: &Calendar) -> Option<Time> {
         match self {
             Self::Logical => run.logical_date,
-            Self::Partition => run.partition_date,
+            Self::Partition => calendar.partition_day(run),
             // Any date will do where all are read.
-            Self::Nothing => run.partition_date.or(run.logical_date).or(Some(Time::UNIX_EPOCH)),
+            Self::Nothing => Some(Time::UNIX_EPOCH),
+        }
+    }
+
+    /// The instant that the date stands for.
+    pub const fn instant(self, run: &Run) -> Option<Time> {
+        match self {
+            Self::Logical => run.logical_date,
+            Self::Partition | Self::Nothing => run.partition_date,
+        }
+    }
+
+    /// The smallest distance of two dates.
+    pub const fn tick(self) -> TimeDelta {
+        match self {
+            Self::Partition => TimeDelta::days(1),
+            Self::Logical | Self::Nothing => TimeDelta::microseconds(1),
         }
     }
 }
@@ -225,7 +241,11 @@ impl Held {
     /// Takes in runs that were read: they are there, and so they are now.
     pub fn take(&mut self, runs: &[Run], now: BootInstant) {
         for run in runs {
-            match self.key.of(run).filter(|key| self.span.holds(*key)) {
+            match self
+                .key
+                .of(run, &self.calendar)
+                .filter(|key| self.span.holds(*key))
+            {
                 Some(key) => self.put(key, run, now),
                 None => self.drop_run(&run.id, now),
             }
@@ -347,7 +367,7 @@ impl Held {
         let mut parts: Vec<Span> = Vec::new();
         let mut from = self.span.from;
         for (key, _) in self.by_key.iter().step_by(runs.max(1)).skip(1) {
-            let to = *key - TimeDelta::microseconds(1);
+            let to = *key - self.key.tick();
             if to >= from {
                 parts.push(Span { from, to });
                 from = *key;

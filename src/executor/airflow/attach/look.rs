@@ -19,12 +19,12 @@ use crate::{
     domain::{
         Time,
         attach::{Facts, Reading},
+        spec::Spec,
     },
     executor::attach::{Observer, Sight, Target},
     net::{AdapterError, Cause},
 };
 use async_trait::async_trait;
-use chrono::TimeDelta;
 use std::sync::Arc;
 
 /// An observer of one target.
@@ -84,9 +84,9 @@ impl Eye {
         let (as_of, now, span) = (
             self.inner.clock.wall(),
             self.inner.clock.now(),
-            window(&calendar, key),
+            window(spec, &calendar, key),
         );
-        let First { part, total, rest } = read::first(server, &wanted, span).await?;
+        let First { part, total, rest } = read::first(server, &wanted, &calendar, span).await?;
         let mut held = Held::new(calendar, key, span, now);
         held.set_start(details.as_ref().and_then(|d| d.start_date));
         let mut window = Window {
@@ -211,18 +211,16 @@ impl Window {
 }
 
 /// The dates that the server is asked for.
-fn window(calendar: &Calendar, key: Key) -> Span {
-    let (from, end) = (calendar.first(), calendar.end());
-    let day = TimeDelta::days(1);
+fn window(spec: &Spec, calendar: &Calendar, key: Key) -> Span {
+    let midnight = |date: chrono::NaiveDate| date.and_time(chrono::NaiveTime::MIN).and_utc();
     match key {
         Key::Logical => Span {
-            from,
-            to: end - TimeDelta::microseconds(1),
+            from: calendar.first(),
+            to: calendar.end() - key.tick(),
         },
-        // The date of a partition may be its midnight in another zone; its name tells the day.
         Key::Partition => Span {
-            from: from - day,
-            to: end + day,
+            from: midnight(spec.start),
+            to: midnight(spec.end),
         },
         Key::Nothing => Span {
             from: Time::MIN_UTC,

@@ -1,8 +1,8 @@
 //! Somebody else's backfill on an Airflow: looking at it, and the levers that Airflow has for it.
 //!
 //! One who looks holds the runs of the window ([`held`]): read once in spans of dates ([`read`]), then kept up to date
-//! by a few small questions an interval ([`look`], [`rounds`], [`search`]). Which day a run belongs to is told by [`days`]; why nothing moves by
-//! [`facts`].
+//! by a few small questions a look ([`look`], [`rounds`], [`search`]). Which day a run belongs to is told by [`days`],
+//! why nothing moves by [`facts`]. The levers themselves are [`actions`].
 
 mod actions;
 mod days;

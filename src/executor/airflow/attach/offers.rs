@@ -109,7 +109,7 @@ async fn window(server: &Connection, dag: &Dag) -> Result<Option<(NaiveDate, Nai
     let mut ends = Vec::new();
     for newest_first in [false, true] {
         let runs = some_runs(server, &wanted, None, newest_first, 1).await?;
-        ends.extend(runs.first().and_then(|run| wanted.key.of(run)));
+        ends.extend(runs.first().and_then(|run| wanted.key.instant(run)));
     }
     Ok(match ends[..] {
         [first, last] => Some((first.date_naive(), last.date_naive())),

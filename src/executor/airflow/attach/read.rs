@@ -16,13 +16,14 @@ use super::{
         executor::Inner,
         wire::{Api, Backfill, Dag, Page, Run, Version},
     },
+    days::Calendar,
     held::{Key, Span},
 };
 use crate::{
     domain::Time,
     net::{AdapterError, Cause},
 };
-use chrono::{TimeDelta, TimeZone, Utc};
+use chrono::{NaiveTime, TimeDelta, TimeZone, Utc};
 use futures::{StreamExt, stream};
 use serde::de::IgnoredAny;
 use std::{sync::Arc, time::Duration};
@@ -90,7 +91,12 @@ pub(super) struct First {
 }
 
 /// Reads the beginning of a window.
-pub(super) async fn first(server: &Connection, wanted: &Wanted, span: Span) -> Result<First, CallError> {
+pub(super) async fn first(
+    server: &Connection,
+    wanted: &Wanted,
+    calendar: &Calendar,
+    span: Span,
+) -> Result<First, CallError> {
     if wanted.key == Key::Nothing {
         // Only partitioned DAGs of 3.2: no filter knows their days.
         let listing = server.runs_cold(&wanted.query(span)).await?;
@@ -123,11 +129,13 @@ pub(super) async fn first(server: &Connection, wanted: &Wanted, span: Span) -> R
         );
         return Err(CallError::new(Kind::Invalid, error));
     }
-    let (read, rest) = cut(wanted.key, span, &page.rows, total);
+    let date = |run: &Run| wanted.key.of(run, calendar);
+    let dates = page.rows.iter().filter_map(date).collect();
+    let (read, rest) = cut(wanted.key, span, dates, total);
     let runs = page
         .rows
         .into_iter()
-        .filter(|r| wanted.key.of(r).is_some_and(|k| read.holds(k)));
+        .filter(|run| date(run).is_some_and(|at| read.holds(at)));
     let part = Part {
         span: read,
         runs: runs.collect(),
@@ -136,42 +144,32 @@ pub(super) async fn first(server: &Connection, wanted: &Wanted, span: Span) -> R
     Ok(First { part, total, rest })
 }
 
-/// What of a window its first rows cover, and spans for the rest. Where nothing is certain the rest begins earlier.
-fn cut(key: Key, span: Span, rows: &[Run], total: u64) -> (Span, Vec<Span>) {
-    let mut dates: Vec<Time> = rows.iter().filter_map(|r| key.of(r)).collect();
-    let tick = TimeDelta::microseconds(1);
-    let sorted = dates.is_sorted();
-    let (true, Some(last)) = (sorted, dates.last().copied()) else {
-        // No order to go by: everything by spans of equal length.
-        let nothing = Span {
-            from: span.from,
-            to: span.from - tick,
-        };
-        let parts = usize::try_from(total).unwrap_or(usize::MAX).div_ceil(PAGE);
-        let rest = if total == 0 {
-            Vec::new()
-        } else {
-            equal(span, parts)
-        };
-        return if total == 0 { (span, rest) } else { (nothing, rest) };
-    };
-    let remaining = usize::try_from(total)
-        .unwrap_or(usize::MAX)
-        .saturating_sub(rows.len());
+/// What of a window the dates of its first rows cover, and spans for the rest.
+fn cut(key: Key, span: Span, mut dates: Vec<Time>, total: u64) -> (Span, Vec<Span>) {
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    let remaining = total.saturating_sub(dates.len());
     if remaining == 0 {
         return (span, Vec::new());
     }
-    // No two runs of a DAG have one logical date. Of a partition there may be several, and some on the next page.
-    let from = if key == Key::Logical { last + tick } else { last };
+    let last = dates.last().copied().filter(|_| dates.is_sorted());
+    let from = match (last, key) {
+        // No two runs of a DAG have one logical date.
+        (Some(last), Key::Logical) => last + key.tick(),
+        // Of a day there may be more on the next page.
+        (Some(last), _) => last,
+        // There is no order to go by.
+        (None, _) => span.from,
+    };
     let read = Span {
         from: span.from,
-        to: from - tick,
+        to: from - key.tick(),
     };
     let rest = Span { from, to: span.to };
     dates.dedup();
     let parts = remaining.div_ceil(PAGE);
-    let spans = usual_distance(&dates).and_then(|distance| steps(rest, distance, PAGE, 2 * parts + 1));
-    (read, spans.unwrap_or_else(|| equal(rest, parts)))
+    let distance = last.and_then(|_| usual_distance(&dates));
+    let spans = distance.and_then(|distance| steps(rest, distance, PAGE, key.tick(), 2 * parts + 1));
+    (read, spans.unwrap_or_else(|| equal(rest, parts, key.tick())))
 }
 
 /// How far apart dates mostly lie.
@@ -183,8 +181,7 @@ fn usual_distance(dates: &[Time]) -> Option<TimeDelta> {
 
 /// A span in steps of so many distances, where a last bit without room for a run goes to the step before it; `None` if
 /// there would be more than so many.
-fn steps(span: Span, distance: TimeDelta, of: usize, most: usize) -> Option<Vec<Span>> {
-    let tick = TimeDelta::microseconds(1);
+fn steps(span: Span, distance: TimeDelta, of: usize, tick: TimeDelta, most: usize) -> Option<Vec<Span>> {
     let step = distance
         .checked_mul(i32::try_from(of).ok()?)
         .filter(|s| *s > TimeDelta::zero())?;
@@ -201,10 +198,16 @@ fn steps(span: Span, distance: TimeDelta, of: usize, most: usize) -> Option<Vec<
     Some(spans)
 }
 
-fn equal(span: Span, parts: usize) -> Vec<Span> {
+fn equal(span: Span, parts: usize, tick: TimeDelta) -> Vec<Span> {
     let parts = i32::try_from(parts.max(1)).unwrap_or(i32::MAX);
-    let step = (span.to - span.from) / parts + TimeDelta::microseconds(1);
-    steps(span, step, 1, usize::MAX).unwrap_or_else(|| vec![span])
+    let exact = (span.to - span.from) / parts;
+    // Whole ticks.
+    let step = if tick < TimeDelta::days(1) {
+        exact + tick
+    } else {
+        TimeDelta::days(exact.num_days() + 1)
+    };
+    steps(span, step, 1, tick, usize::MAX).unwrap_or_else(|| vec![span])
 }
 
 /// How many runs a span has.
@@ -268,6 +271,15 @@ pub(super) async fn some_runs(
             &format!("{}{key}", if newest_first { "-" } else { "" }),
         )
         .query("limit", &most.to_string());
+    // Of partitions only whole days can be asked for.
+    let midnight = |at: Time| at.date_naive().and_time(NaiveTime::MIN).and_utc();
+    let from = from.map(|at| {
+        if wanted.key == Key::Partition {
+            midnight(at)
+        } else {
+            at
+        }
+    });
     if let Some(from) = from.or(long_ago) {
         call = call.query(&format!("{key}_gte"), &written(from));
     }
@@ -338,17 +350,11 @@ pub(super) async fn part(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run;
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
 
     fn at(text: &str) -> Time {
         text.parse().unwrap()
-    }
-
-    fn rows(dates: &[Time]) -> Vec<Run> {
-        dates.iter().map(|d| run(json!({"logical_date": d}))).collect()
     }
 
     proptest! {
@@ -370,7 +376,7 @@ mod tests {
             }
             dates.dedup();
             let span = Span { from: begin, to: *dates.last().unwrap() + TimeDelta::seconds(rest_of_day) };
-            let (read, rest) = cut(Key::Logical, span, &rows(&dates[..dates.len().min(PAGE)]), dates.len() as u64);
+            let (read, rest) = cut(Key::Logical, span, dates[..dates.len().min(PAGE)].to_vec(), dates.len() as u64);
             let mut all = vec![read];
             all.extend(rest.iter().copied());
             prop_assert_eq!((all[0].from, all.last().unwrap().to), (span.from, span.to));
@@ -396,17 +402,20 @@ mod tests {
             from: at("2021-01-01T00:00:00Z"),
             to: at("2021-12-31T00:00:00Z"),
         };
-        let (read, rest) = cut(Key::Logical, span, &rows(&dates), 300);
+        let (read, rest) = cut(Key::Logical, span, dates, 300);
         assert!(read.to < read.from, "nothing is certain");
-        assert_eq!((rest.len(), rest[0].from, rest[2].to), (3, span.from, span.to));
-        let same = vec![at("2021-03-01T00:00:00Z"); 100];
-        let partitions: Vec<Run> = same.iter().map(|d| run(json!({"partition_date": d}))).collect();
-        let (read, rest) = cut(Key::Partition, span, &partitions, 300);
+        assert_eq!((rest.len(), rest[0].from, rest[1].to), (2, span.from, span.to));
+        let same = at("2021-03-01T00:00:00Z");
+        let (read, rest) = cut(Key::Partition, span, vec![same; 100], 300);
         assert_eq!(
             read.to,
-            at("2021-02-28T23:59:59.999999Z"),
+            at("2021-02-28T00:00:00Z"),
             "there may be more of that day"
         );
-        assert_eq!((rest[0].from, rest.last().unwrap().to), (same[0], span.to));
+        assert_eq!((rest[0].from, rest.last().unwrap().to), (same, span.to));
+        assert!(
+            rest.iter()
+                .all(|s| [s.from, s.to].iter().all(|t| t.time() == chrono::NaiveTime::MIN))
+        );
     }
 }

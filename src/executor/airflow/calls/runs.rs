@@ -11,6 +11,7 @@ use super::{
     pages::Listing,
 };
 use crate::domain::Time;
+use chrono::TimeDelta;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -35,7 +36,8 @@ pub enum Window {
         /// The last.
         to: Time,
     },
-    /// The partition's date (3.3, only DAGs with partitions).
+    /// The partition's day (3.3, only DAGs with partitions): midnights of UTC, which stand for whole civil days of the
+    /// timetable's zone. Any other instant is refused.
     Partition {
         /// The first.
         from: Time,
@@ -378,7 +380,12 @@ impl RunQuery {
             None => true,
             Some(Window::Logical { from, to }) => within(run.logical_date, from, to),
             Some(Window::RunAfter { from, to }) => within(run.run_after, from, to),
-            Some(Window::Partition { from, to }) => within(run.partition_date, from, to),
+            // Its bounds are civil days of the timetable's zone, which nobody tells us.
+            Some(Window::Partition { from, to }) => within(
+                run.partition_date,
+                from - TimeDelta::days(1),
+                to + TimeDelta::days(2),
+            ),
         };
         dated
             && (self.kinds.is_empty() || self.kinds.contains(&run.kind))
