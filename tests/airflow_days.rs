@@ -215,14 +215,15 @@ fn a_retry_of_airflows_own_is_none_of_ours(server: &Airflow, backfill: &Backfill
 /// Somebody else's run is left alone; when it is gone, the day runs.
 fn a_date_that_is_taken_is_held(server: &Airflow, workspace: &Workspace) {
     let backfill = workspace.backfill("taken").unwrap();
-    let message = &failure(only_attempt(&backfill)).message;
+    assert_eq!(only_chunk(&backfill).state, ChunkState::Held);
+    let note = only_attempt(&backfill).note.clone().unwrap();
     assert!(
-        message.starts_with("date taken: the manual run by-hand ("),
-        "{message}"
+        note.starts_with("date taken by the manual run by-hand ("),
+        "{note}"
     );
     assert_eq!(work(server, &backfill), []);
     server.forget("pooled_daily", "2021-05-02", "2021-05-02");
-    workspace.call(&["rerun", "taken", "2021-05-02", "--yes"]).ok();
+    workspace.call(&["release", "taken", "2021-05-02"]).ok();
     assert_eq!(workspace.run("taken").end_within(LONG), 0, "{}", workspace.told());
     assert_eq!(work(server, &workspace.backfill("taken").unwrap()).len(), 1);
 }

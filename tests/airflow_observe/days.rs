@@ -120,7 +120,7 @@ async fn partitions_of_a_zone_far_from_utc_are_those_of_its_days() {
             );
             assert!(scene.told().values().all(|runs| runs.len() == 4));
             scene.world().delete("r311");
-            scene.world().delete("r30");
+            scene.world().delete("r5");
             for _ in 0..4 {
                 scene.later().await;
             }

@@ -184,7 +184,7 @@ impl Inner {
     async fn begin(self: &Arc<Self>, job: &Job<'_>) -> SubmitAnswer {
         if let Some((theirs, how)) = &job.order.taking {
             match self.server.run(&job.dag.id, &theirs.0).await {
-                Err(e) => return unknown(e),
+                Err(e) => return not_sent(e),
                 Ok(Some(run)) => return self.take_over(job, run, *how).await,
                 // The date is free.
                 Ok(None) => {}

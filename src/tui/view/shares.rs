@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(given(16), (4, 5, false, false));
         assert_eq!(given(20), (4, 5, true, false));
         assert_eq!(given(30), (4, 5, true, true));
-        assert_eq!(given(36), (4, 7, true, true));
+        assert_eq!(given(36), (4, 11, true, true));
     }
 
     proptest! {

@@ -198,16 +198,28 @@ fn steps(span: Span, distance: TimeDelta, of: usize, tick: TimeDelta, most: usiz
     Some(spans)
 }
 
+/// A span in so many parts of one length; the last one takes what is left over.
 fn equal(span: Span, parts: usize, tick: TimeDelta) -> Vec<Span> {
-    let parts = i32::try_from(parts.max(1)).unwrap_or(i32::MAX);
-    let exact = (span.to - span.from) / parts;
+    let parts = parts.max(1);
+    let exact = (span.to - span.from) / i32::try_from(parts).unwrap_or(i32::MAX);
     // Whole ticks.
     let step = if tick < TimeDelta::days(1) {
         exact + tick
     } else {
         TimeDelta::days(exact.num_days() + 1)
     };
-    steps(span, step, 1, tick, usize::MAX).unwrap_or_else(|| vec![span])
+    let (mut spans, mut from) = (Vec::new(), span.from);
+    while from <= span.to {
+        let end = from.checked_add_signed(step - tick).unwrap_or(span.to);
+        let to = if spans.len() + 1 == parts {
+            span.to
+        } else {
+            end.min(span.to)
+        };
+        spans.push(Span { from, to });
+        from = to + tick;
+    }
+    spans
 }
 
 /// How many runs a span has.
