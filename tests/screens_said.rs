@@ -237,7 +237,7 @@ fn no_word_of_ours_is_cut_on_a_small_screen() {
         for size in [(80, 24), (100, 30)] {
             let drawn = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
             for line in drawn.lines().filter(|l| l.contains('⋯')) {
-                let theirs = ["java.lang.", "scheduler-0"]
+                let theirs = ["java.lang.", "scheduler-0", "AirflowException"]
                     .iter()
                     .any(|words| line.contains(words));
                 assert!(theirs, "{} at {size:?}: {line}", case.name);

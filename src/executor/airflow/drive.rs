@@ -266,7 +266,7 @@ impl Inner {
             return self.again(job, run).await;
         }
         match self.server.api().await {
-            Err(e) => unknown(e),
+            Err(e) => not_sent(e),
             // 2.x would delete it also in the moment in which it starts.
             Ok(Api::V2) if run.state == RunState::Queued => self.replace(job, &run).await,
             Ok(_) => refused(

@@ -75,19 +75,23 @@ pub(super) fn draw<'a>(scene: &Scene<'_>, dialog: &PlanDialog, unit: &str) -> Ve
         pieces.push(p(format!("   {acts}"), key));
         pieces.push(p(format!(" {act}"), text));
     }
+    let mut foot = vec![p(closes, look.ink(Token::Faint))];
     if !dialog.preview.will.is_empty() || !dialog.preview.will_not.is_empty() {
-        pieces.push(p("   tab", key));
-        pieces.push(p(
-            if dialog.all_days.is_some() {
-                " summary"
-            } else {
-                " every day"
-            },
-            muted,
-        ));
+        let other = if dialog.all_days.is_some() {
+            " summary"
+        } else {
+            " every day"
+        };
+        let tab = [p("   tab", key), p(other, muted)];
+        // Beside a phrase the sentence of the acting key is long.
+        if dialog.phrase.is_some() {
+            foot.extend(tab);
+        } else {
+            pieces.extend(tab);
+        }
     }
     rows.push(Row::more(pieces));
-    rows.push(Row::more(vec![p(closes, look.ink(Token::Faint))]));
+    rows.push(Row::more(foot));
     rows
 }
 
