@@ -432,9 +432,6 @@ pub(super) fn full(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, view:
         return;
     };
     let mut title = format!("{} of {}", title(log, Some(view), chunk), chunk.id);
-    if log.as_of.is_some() {
-        title.push_str(&format!(", {}", of(log.lines.len() as u64, "line")));
-    }
     let trouble = view.trouble.as_ref().or(log.trouble.as_ref());
     let mut top = area.y + 1;
     for line in trouble.map_or_else(Vec::new, |t| trouble_lines(t, scene, end.saturating_sub(x))) {
@@ -461,6 +458,10 @@ pub(super) fn full(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, view:
         (newer, _) => log_page::newer(look, newer),
     };
     let room = end.saturating_sub(columns(&position.text) + 2);
+    let count = format!(", {}", of(log.lines.len() as u64, "line"));
+    if log.as_of.is_some() && after + 2 + columns(&title) + columns(&count) <= room {
+        title.push_str(&count);
+    }
     let after = canvas.put(after + 2, area.y, room, &title, look.ink(Token::Muted));
     canvas.right(after + 2, area.y, end, &[position]);
     if log.lines.is_empty() && trouble.is_none() && page.height > 1 {
