@@ -373,6 +373,8 @@ fn a_ready_token_that_expired_stops_everything_until_another_one_is_there() {
     let first = token();
     let work = Work::begin(&server, &proxy.url, ("2023-04-01", "2023-04-12"), |drive| {
         drive.auth = "{ token = { file = \"token\" } }".to_owned();
+        // Four at a time: longer work than the token lives, however quick the machine is.
+        drive.order = "conf = { sleep = 6 }\n".to_owned();
         drive.files.insert("token", first);
     });
     let told = work.told("401");
