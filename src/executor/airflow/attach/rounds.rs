@@ -172,6 +172,9 @@ impl Window {
             .native
             .as_ref()
             .is_some_and(Backfill::is_unfinished);
+        // Runs of one wait that is not known yet: whoever wants to pause needs it now.
+        let waits = || self.held.tally(now, self.since).queued_native > 0;
+        let open = open || (self.rounds.native_note.is_none() && waits());
         if !open && !is_due(self.rounds.native_due, now) || inner.server.api().await? == Api::V1 {
             return Ok(());
         }
