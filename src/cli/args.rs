@@ -145,8 +145,8 @@ pub enum Command {
         /// Attached only: freeze everything of the DAG, running days and the live schedule, too.
         #[arg(long, conflicts_with = "duration")]
         whole_dag: bool,
-        /// Do not ask.
-        #[arg(long, requires = "whole_dag")]
+        /// Do not ask; only freezing a whole DAG does.
+        #[arg(long)]
         yes: bool,
         /// End the pause by itself after this time, as in 30m.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]

@@ -50,9 +50,14 @@ pub fn words(preview: &Preview) -> String {
         } else {
             format!("  {}", c.last)
         };
+        let profile = if c.profile.is_empty() {
+            String::new()
+        } else {
+            format!("  profile {}", c.profile)
+        };
         out.push_str(&format!(
-            "  {verb:<11} {}  {}  attempt {}  profile {}{last}\n",
-            c.chunk, c.state, c.attempt, c.profile
+            "  {verb:<11} {}  {}  attempt {}{profile}{last}\n",
+            c.chunk, c.state, c.attempt
         ));
     }
     out.push_str(&more(preview.will.len()));

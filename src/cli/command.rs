@@ -42,10 +42,15 @@ fn simple(ctx: &mut Context, name: &str, payload: Payload, reason: Reason, said:
 pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: Reason) -> Done {
     let until = duration.map(|d| Utc::now() + chrono::Duration::from_std(d).unwrap_or_default());
     let state = ctx.state()?;
-    let id = find(&state, &ctx.config, name)?.id.clone();
+    let backfill = find(&state, &ctx.config, name)?;
+    let (id, attached) = (backfill.id.clone(), backfill.spec.attach.is_some());
     let event = ctx.event(Some(&id), Payload::Paused { until }, reason.reason);
     let supervised = ctx.supervised();
     let (seq, _) = ctx.send(None, event)?;
+    if attached {
+        // What runs there is not ours to count: the server's word is what a pause comes to.
+        return told::action(ctx, &id, seq);
+    }
     told::confirm(ctx, &id, seq, supervised, "paused")
 }
 

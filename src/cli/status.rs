@@ -242,7 +242,11 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         reason,
         limit: allowed.limit,
         limit_by: allowed.by.word(),
-        running: backfill.running_weight().saturating_sub(over_weight),
+        running: if spec.attach.is_some() {
+            backfill.count(ChunkState::Running)
+        } else {
+            backfill.running_weight().saturating_sub(over_weight)
+        },
         max_limit: spec.max_limit,
         chunks: backfill.chunks.len(),
         counts,
@@ -294,6 +298,9 @@ fn limit_why(backfill: &Backfill, by: Binding) -> String {
                 mark.by.name,
                 force.until.format("%H:%M:%S")
             )
+        }
+        _ if backfill.spec.attach.is_some() && backfill.spec.signals.is_empty() => {
+            "no signal protects it: only people pause it".to_owned()
         }
         _ => backfill.limit.why.clone(),
     }
@@ -360,12 +367,16 @@ fn words_of(one: &One) -> String {
         .paused_by
         .as_ref()
         .map_or(String::new(), |by| format!(" by {by}"));
+    // What somebody else started has limits of its own, which are told below.
+    let load = if one.attached.is_some() {
+        String::new()
+    } else {
+        format!("  {} of {} running", one.running, one.limit)
+    };
     let mut out = format!(
-        "{}  {}{by}  {} of {} running  {}\n",
+        "{}  {}{by}{load}  {}\n",
         one.id,
         one.state.to_uppercase(),
-        one.running,
-        one.limit,
         counts.join(", ")
     );
     for (name, s) in &one.signals {

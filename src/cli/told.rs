@@ -2,13 +2,17 @@
 //! confirms, its word.
 
 use super::context::{Context, Done, Exit};
-use crate::domain::{
-    attach::Asked,
-    event::{Payload, Read},
-    human,
-    ids::{AttemptId, BackfillId},
-    state::{Backfill, BackfillState},
+use crate::{
+    domain::{
+        attach::{ActionEnd, Asked},
+        event::{Payload, Read},
+        human,
+        ids::{AttemptId, BackfillId},
+        state::{Backfill, BackfillState},
+    },
+    plan::lever,
 };
+use chrono::Utc;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -208,39 +212,75 @@ fn under_way(ids: &[AttemptId]) -> String {
 /// How long an action is waited for at the prompt; longer ones go on, and the journal tells their end.
 const ACTION: Duration = Duration::from_secs(20);
 
-/// What came of commands about somebody else's backfill, from the event of that seq on: the server's words as they
-/// come, and the end.
+/// What came of commands about somebody else's backfill, from the event of that seq on: the server's words at the end of
+/// the action, also of one that the supervisor makes of a pause or its end.
 ///
 /// # Errors
 /// The action did not do what it promised: code 1. The journal cannot be read, or standard output is gone.
 pub fn action(ctx: &Context, id: &BackfillId, seq: u64) -> Done {
-    let asked = |ctx: &Context| -> Result<Option<Asked>, Exit> {
-        let state = ctx.state()?;
-        let backfill = state.backfills.get(id);
-        Ok(backfill.and_then(|b| b.asked.iter().find(|a| a.seq >= seq).cloned()))
-    };
     let began = Instant::now();
     loop {
-        let found = asked(ctx)?;
-        let ended = found.as_ref().and_then(|a| a.ended.clone());
-        if let (Some(asked), Some(end)) = (&found, &ended) {
-            let sent: Vec<&str> = asked.steps.iter().map(|s| s.sent.as_str()).collect();
-            let value = serde_json::json!({
-                "backfill": id, "seq": asked.seq, "action": asked.action, "sent": sent, "ok": end.ok, "message": end.said,
-            });
-            if end.ok {
-                return ctx.print(&value, || end.said.clone());
-            }
-            return Err(Exit::new(1, format!("{}: {}", asked.action.words(), end.said)));
+        let state = ctx.state()?;
+        let Some(backfill) = state.backfills.get(id) else {
+            return Recorded::new(ctx, id.as_str(), seq, "recorded").tell(ctx);
+        };
+        let found = backfill.asked.iter().find(|a| a.seq >= seq);
+        if let Some((asked, end)) = found.and_then(|a| Some((a, a.ended.as_ref()?))) {
+            return came_to(ctx, id, asked, end);
         }
-        // Without an action there is nothing that a server would have to say.
-        if found.is_none() || !ctx.supervised() || began.elapsed() > ACTION {
-            let said = match &found {
-                None => "recorded".to_owned(),
+        // Without a lever that has to be moved there is nothing that a server would have to say.
+        let moves = found.is_some() || has_to_move(backfill);
+        if !moves || !ctx.supervised() || began.elapsed() > ACTION {
+            let said = match found {
+                None => without_action(backfill),
                 Some(asked) => format!("{}: recorded, under way", asked.action.words()),
             };
             return Recorded::new(ctx, id.as_str(), seq, &said).tell(ctx);
         }
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn came_to(ctx: &Context, id: &BackfillId, asked: &Asked, end: &ActionEnd) -> Done {
+    let sent: Vec<&str> = asked.steps.iter().map(|s| s.sent.as_str()).collect();
+    let value = serde_json::json!({
+        "backfill": id, "seq": asked.seq, "action": asked.action, "sent": sent, "ok": end.ok, "message": end.said,
+    });
+    if end.ok {
+        return ctx.print(&value, || end.said.clone());
+    }
+    Err(Exit::new(1, format!("{}: {}", asked.action.words(), end.said)))
+}
+
+/// Whether the supervisor is about to move the engine's own backfill, as a pause or its end asks for.
+fn has_to_move(backfill: &Backfill) -> bool {
+    let facts = backfill.seen.as_ref();
+    facts.is_some_and(|facts| lever::native(backfill, facts, Utc::now()).is_some())
+}
+
+/// What a pause of somebody else's backfill, or its end, comes to where no action follows.
+fn without_action(backfill: &Backfill) -> String {
+    let (name, facts) = (&backfill.spec.name, backfill.seen.as_ref());
+    if backfill.spec.attach.is_none() || backfill.detached.is_some() {
+        return "recorded".to_owned();
+    }
+    if backfill.pause.is_none() {
+        return match lever::holds(backfill, Utc::now()) {
+            None => "recorded: nothing of ours holds it back".to_owned(),
+            Some(why) => format!("recorded; it stays held: {why}"),
+        };
+    }
+    if lever::is_paused_there(backfill) {
+        return "paused; its native backfill was paused there already".to_owned();
+    }
+    match lever::no_native(facts) {
+        None => "recorded, under way".to_owned(),
+        Some(_) if backfill.spec.dag.as_ref().is_some_and(|d| d.pool.is_some()) => {
+            "recorded; there is no native backfill to pause, so only the pool's slots are lowered".to_owned()
+        }
+        Some(why) => format!(
+            "recorded, but it stops nothing there: {why}, and it was attached without a pool; backfill pause {name} \
+             --whole-dag freezes the DAG"
+        ),
     }
 }

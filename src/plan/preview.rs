@@ -63,7 +63,7 @@ pub struct PreviewChunk {
     pub attempt: u32,
     /// What is known about its last attempt: `oom exit 137`.
     pub last: String,
-    /// Name of the resource profile.
+    /// Name of the resource profile; empty for runs of somebody else, which have none of ours.
     pub profile: String,
     /// Its lane.
     pub lane: &'static str,
@@ -480,6 +480,7 @@ fn row(backfill: &Backfill, chunk: &Chunk) -> PreviewChunk {
         profile: spec
             .profiles
             .get(profile)
+            .filter(|_| spec.attach.is_none())
             .map_or(String::new(), |p| p.name.to_string()),
         lane: spec.lane(chunk.id).word(),
         weight: spec.weight(chunk.id),

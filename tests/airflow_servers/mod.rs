@@ -13,6 +13,9 @@
 //! | `airflow_days` | `events_daily` | 2022-03-14 |
 //! | | `newyork_daily` | 2021-03 |
 //! | | `mapped_daily`, `retry_daily`, `pooled_daily`, `long_daily` | 2021-05, 2020-12-30 |
+//! | `airflow_attach` | `events_daily` | 2016 to 2018, 2024 to July |
+//! | | `long_daily`, `newyork_daily`, `partitioned_daily`, `mapped_daily` | 2024-08, -03, -05, -06 |
+//! | `airflow_attached` | `pooled_daily` (and its pool), `long_daily` | 2023 |
 //!
 //! A test that stops a server, or needs one with other settings, starts its own.
 
@@ -27,7 +30,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -224,7 +227,10 @@ impl Airflow {
     }
 
     /// Has one task run: with its first one a server answers nobody for some seconds, on a busy machine for a minute.
+    /// One after the other: two who clear the same run at once are answered with an error.
     pub fn warm_up(&self) {
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = "/dags/ondemand/dagRuns/warm-up";
         if self.answer("GET", path, None).0 == 404 {
             let ends = "2024-12-31T00:00:00Z";

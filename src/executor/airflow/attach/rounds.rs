@@ -195,8 +195,10 @@ impl Window {
         self.rounds.around.cancelled = newest.as_ref().filter(|n| n.is_cancelled()).map(|n| n.id);
         let found = match (newest, attached) {
             (Some(newest), _) if newest.is_unfinished() || Some(newest.id) == attached => Some(newest),
-            // It was under way when we first saw it.
-            (Some(newest), None) if Some(newest.id) == before => Some(newest),
+            // It was under way when we saw it first, such as one of ours in place of the one that is attached to.
+            (Some(newest), _) if Some(newest.id) == before => Some(newest),
+            // After a restart the last one that had a say in the days is what there is to tell.
+            (Some(newest), Some(id)) if newest.id > id && self.is_in_the_window(&newest) => Some(newest),
             (_, Some(id)) => self.attached(inner, id).await?,
             (_, None) => None,
         };
@@ -210,6 +212,12 @@ impl Window {
         });
         self.rounds.around.native = found;
         Ok(())
+    }
+
+    /// Whether a native backfill is about days of ours.
+    fn is_in_the_window(&self, native: &Backfill) -> bool {
+        let ours = self.held.span();
+        native.from <= ours.to && ours.from <= native.to
     }
 
     /// The native backfill that is attached to, where a newer one is known: then it is over, and stays as it is.
