@@ -331,6 +331,7 @@ fn a_real_airflow_3_shows_tasks_tries_indexes_and_logs() {
 }
 
 #[test]
+#[ignore = "a second version: bash tests/run --full"]
 fn a_real_airflow_2_shows_tasks_tries_indexes_and_logs() {
     all(2);
 }
