@@ -40,7 +40,7 @@ pub struct Surroundings {
 }
 
 /// Days of an attached backfill, by the server's word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Days that run.
     pub running: u32,

@@ -40,6 +40,8 @@ pub enum Performed {
 #[derive(Debug, Default)]
 pub struct Held {
     days: Days,
+    /// Of those days: counted when they change, for every tick asks.
+    elsewhere: Elsewhere,
     facts: Facts,
     begun: Option<Time>,
     at: Option<Time>,
@@ -63,21 +65,6 @@ enum Doing {
 }
 
 impl Held {
-    /// Days that run and days that wait there.
-    fn elsewhere(&self) -> Elsewhere {
-        let count = |state| {
-            let worst = |runs: &Vec<crate::domain::attach::SeenRun>| {
-                runs.iter().map(|r| r.phase.state()).max_by_key(|s| s.badness())
-            };
-            let days = self.days.values().filter(|runs| worst(runs) == Some(state));
-            u32::try_from(days.count()).unwrap_or(u32::MAX)
-        };
-        Elsewhere {
-            running: count(ChunkState::Running),
-            waiting: count(ChunkState::Queued),
-        }
-    }
-
     /// Takes in what was seen; what of it is new, and which runs changed.
     fn merge(&mut self, sight: Sight) -> (Days, Vec<RunChange>) {
         let mut new = Days::new();
@@ -97,6 +84,9 @@ impl Held {
             } else {
                 self.days.insert(*day, runs.clone());
             }
+        }
+        if !new.is_empty() {
+            self.elsewhere = count(&self.days);
         }
         self.facts = sight.facts;
         (new, changes)
@@ -139,12 +129,25 @@ impl Held {
     }
 }
 
+/// Days that run and days that wait there.
+fn count(days: &Days) -> Elsewhere {
+    let mut elsewhere = Elsewhere::default();
+    for runs in days.values() {
+        match runs.iter().map(|r| r.phase.state()).max_by_key(|s| s.badness()) {
+            Some(ChunkState::Running) => elsewhere.running += 1,
+            Some(ChunkState::Queued) => elsewhere.waiting += 1,
+            _ => {}
+        }
+    }
+    elsewhere
+}
+
 impl Core {
     /// What runs and waits of attached backfills.
     pub(super) fn elsewhere(&self, state: &State) -> BTreeMap<BackfillId, Elsewhere> {
         let theirs = |id: &BackfillId| state.backfills.get(id).is_some_and(|b| b.spec.attach.is_some());
         let held = self.held.iter().filter(|(id, _)| theirs(id));
-        held.map(|(id, held)| (id.clone(), held.elsewhere())).collect()
+        held.map(|(id, held)| (id.clone(), held.elsewhere)).collect()
     }
 
     /// What was seen of an attached backfill, or why nothing was.
