@@ -215,7 +215,7 @@ async fn days_of_a_cancelled_backfill_are_cancelled_and_one_that_was_cleared_wai
 }
 
 #[tokio::test]
-async fn an_attached_native_backfill_is_shown_until_a_newer_one_runs() {
+async fn an_attached_native_backfill_is_shown_until_a_newer_one_has_a_say_in_its_days() {
     let native = |id: u64, completed: Option<&str>| {
         json!({
             "id": id, "dag_id": "events_daily", "from_date": "2021-02-01T00:00:00Z", "to_date": "2021-02-28T00:00:00Z",
@@ -247,7 +247,21 @@ async fn an_attached_native_backfill_is_shown_until_a_newer_one_runs() {
         scene.later().await;
     }
     let seen = scene.facts().native.clone().unwrap();
-    assert_eq!((seen.id, seen.is_cancelled()), (3, true));
+    assert_eq!((seen.id, seen.is_cancelled()), (4, true));
+
+    // Also by somebody who comes later, but not where it was about other days.
+    for (year, shown) in [("2021", 4), ("2019", 3)] {
+        let attach = json!({"attach": {"native": 3}});
+        let mut scene = Scene::new("3.3.2", order("2021-01-01", "2021-12-31", attach)).await;
+        let mut newer = native(4, Some("2026-11-29T17:10:00Z"));
+        for end in ["from_date", "to_date"] {
+            newer[end] = json!(newer[end].as_str().unwrap().replace("2021", year));
+        }
+        let older = native(3, Some("2026-11-29T17:00:00Z"));
+        scene.world().native.extend([older, newer]);
+        scene.read().await;
+        assert_eq!(scene.facts().native.as_ref().unwrap().id, shown, "{year}");
+    }
     let gone = json!({"attach": {"native": 99}});
     let mut scene = Scene::new("3.3.2", order("2021-01-01", "2021-12-31", gone)).await;
     scene.read().await;
