@@ -375,3 +375,42 @@ fn a_signal_past_hard_on_two_samples_pauses_a_native_backfill_and_a_low_one_resu
     );
     theirs.wait("nothing runs", |t| t.count(ChunkState::Running) == 0);
 }
+
+/// A pause that stops nothing must not look like one that does.
+#[test]
+fn a_pause_of_a_dag_without_native_backfill_and_pool_says_that_it_stops_nothing() {
+    let days = ("2023-07-01", "2023-07-03");
+    let workspace = Drive::new(&three().url, days).open();
+    let attach = [
+        "attach",
+        "airflow",
+        "--dag",
+        "retry_daily",
+        "--from",
+        days.0,
+        "--to",
+        days.1,
+    ];
+    workspace
+        .call(
+            &[
+                &attach[..],
+                &["--timezone", "UTC", "--name", "theirs", "--no-supervisor"],
+            ]
+            .concat(),
+        )
+        .ok();
+    let _run = workspace.run("theirs");
+    within(LONG, "a look", || {
+        let state = workspace.journal()?.load_seen().ok()?;
+        state.by_name("theirs")?.seen.as_ref()?.as_of
+    });
+    let said = workspace.call(&["pause", "theirs"]).ok().out;
+    assert_eq!(
+        said.trim(),
+        "recorded, but it stops nothing there: the DAG has no unfinished native backfill, and it was attached without a \
+         pool; backfill pause theirs --whole-dag freezes the DAG"
+    );
+    let said = workspace.call(&["resume", "theirs"]).ok().out;
+    assert_eq!(said.trim(), "recorded: nothing of ours holds it back");
+}
