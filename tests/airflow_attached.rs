@@ -18,6 +18,7 @@ use backfill::domain::state::{Backfill, ChunkState};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
+    process::Stdio,
     time::{Duration, Instant},
 };
 use support::{
@@ -413,4 +414,42 @@ fn a_pause_of_a_dag_without_native_backfill_and_pool_says_that_it_stops_nothing(
     );
     let said = workspace.call(&["resume", "theirs"]).ok().out;
     assert_eq!(said.trim(), "recorded: nothing of ours holds it back");
+}
+
+/// A replace is two requests. Whoever takes over looks at the server before anything is sent again.
+#[test]
+fn a_replace_in_whose_middle_the_supervisor_dies_is_ended_by_the_next_one() {
+    for (n, dies_after) in (1..).zip([1, 2]) {
+        let days = [("2023-08-01", "2023-08-20"), ("2023-09-01", "2023-09-20")][n - 1];
+        let (mut theirs, native) = Theirs::begin("retry_daily", days, 2, "0.5");
+        theirs.attach(native, &[]);
+        theirs.wait("days that run", |t| t.count(ChunkState::Running) > 0);
+        let steps = |t: &Theirs| t.seen().unwrap().asked.back().map_or(0, |a| a.steps.len());
+        let mut replace = theirs.workspace.program(&["replace", "theirs", "4", "--yes"]);
+        let mut replace = replace
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        within(LONG, "a request under way", || {
+            (steps(&theirs) >= dies_after).then_some(())
+        });
+        theirs.run.take().unwrap().kill();
+        replace.wait().unwrap();
+
+        theirs.run = Some(theirs.workspace.run("theirs"));
+        let said = theirs.came_to("a new native backfill");
+        assert!(
+            said.starts_with(&format!("native backfill {native} is cancelled, and ")),
+            "{said}"
+        );
+        let of_the_dag = theirs.server.rows("/backfills?dag_id=retry_daily", "backfills");
+        let newer = of_the_dag.iter().filter(|b| b["id"].as_u64() > Some(native));
+        let limits: Vec<_> = newer
+            .map(|b| (b["max_active_runs"].as_u64(), b["completed_at"].is_null()))
+            .collect();
+        assert_eq!(limits, [(Some(4), true)], "after {dies_after} requests");
+        assert_eq!(theirs.agree().len(), 20, "a run on every day");
+        theirs.says(&["cancel", "theirs", "--running", "--yes"]);
+    }
 }

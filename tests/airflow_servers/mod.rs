@@ -15,7 +15,7 @@
 //! | | `mapped_daily`, `retry_daily`, `pooled_daily`, `long_daily` | 2021-05, 2020-12-30 |
 //! | `airflow_attach` | `events_daily` | 2016 to 2018, 2024 to July |
 //! | | `long_daily`, `newyork_daily`, `partitioned_daily`, `mapped_daily` | 2024-08, -03, -05, -06 |
-//! | `airflow_attached` | `pooled_daily` (and its pool), `long_daily` | 2023 |
+//! | `airflow_attached` | `pooled_daily` (and its pool), `long_daily`, `retry_daily` | 2023 |
 //!
 //! A test that stops a server, or needs one with other settings, starts its own.
 
@@ -30,6 +30,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    process::Stdio,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
