@@ -30,7 +30,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    process::Stdio,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
