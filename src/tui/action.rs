@@ -89,6 +89,7 @@ pub enum Id {
     Detach,
     PauseDag,
     ResumeDag,
+    AttachTo,
     NextBackfill,
     ScrollDown,
     ScrollUp,

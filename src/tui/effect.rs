@@ -1,6 +1,9 @@
 //! What the machine wants done, as data. A driver does it; the answer comes back as a message.
 
-use super::model::{Ask, Feed, PlanDialog};
+use super::{
+    attaching::{Errand, Ordered},
+    model::{Ask, Feed, PlanDialog},
+};
 use crate::{
     domain::{
         Time,
@@ -39,6 +42,20 @@ pub enum Effect {
     StartSupervisor {
         /// Comes back with the answer.
         op: u64,
+    },
+    /// Ask servers something.
+    Scout {
+        /// Comes back with what is brought.
+        op: u64,
+        /// What to ask.
+        errand: Errand,
+    },
+    /// Append the start of an attached backfill, if nothing like it was started meanwhile.
+    Attach {
+        /// Comes back with the answer.
+        op: u64,
+        /// The order.
+        ordered: Box<Ordered>,
     },
     /// What the screen looks at from now on.
     Watch(Watch),

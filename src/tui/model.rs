@@ -1,7 +1,7 @@
 //! What a frame is drawn from: the [`Feed`] (what is known about the world, with its ages) and the [`App`] (what
 //! this operator looks at). Both are plain values; drawing is a pure function of them, the theme and the area.
 
-use super::estimate::Estimate;
+use super::{attaching::Attaching, estimate::Estimate};
 pub use crate::plan::preview::Ask;
 use crate::{
     config::Unit,
@@ -168,6 +168,8 @@ pub enum Layer {
     Filter(String),
     /// A reason line after a pause.
     Reason(String),
+    /// A list of what could be attached to, and the form for what was chosen.
+    Attach(Box<Attaching>),
 }
 
 /// What this operator looks at.

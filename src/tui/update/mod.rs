@@ -1,11 +1,13 @@
 //! The screen's machine: `update(machine, feed, planner, message, now)` changes what the operator looks at and
 //! returns what is to be done. It never waits, never reads a clock, touches no file and no network.
 
+mod attach;
 mod cursor;
 mod dialog;
 mod fed;
 mod input;
 pub mod palette;
+mod scroll;
 pub mod select;
 mod theirs;
 
@@ -18,7 +20,7 @@ use super::{
     keymap::{Key, Place, key_of, lookup, may_repeat},
     model::{App, Feed, Layer, Panel, Zoom},
     msg::{Answer, Msg, Press},
-    view::{self, help::last_first, numbers::until},
+    view::{self, numbers::until},
 };
 use crate::domain::{
     Time,
@@ -71,6 +73,10 @@ pub struct Machine {
     told_pause: Option<Time>,
     /// Actions of the shown backfill whose end is known.
     told_actions: Option<(BackfillId, BTreeSet<u64>)>,
+    /// The operation of an attachment that was sent, and the id that it gets.
+    attach_op: Option<(u64, BackfillId)>,
+    /// What was attached to and is not in the feed yet: it is shown when it is.
+    awaited: Option<BackfillId>,
     /// What the feeder was last told to look at.
     watch: Watch,
     /// The screen is so large that it always shows the day under the cursor, its log included.
@@ -137,6 +143,8 @@ impl Machine {
             second_p: None,
             told_pause: None,
             told_actions: None,
+            attach_op: None,
+            awaited: None,
             watch: Watch::default(),
             pinned: false,
             origin: read_only.unwrap_or("key"),
@@ -255,10 +263,14 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             }
             Vec::new()
         }
+        Msg::Answer { op, answer } if machine.attach_op.as_ref().is_some_and(|(o, _)| *o == op) => {
+            attach::answered(machine, &ctx, answer)
+        }
         Msg::Answer { op, answer } => {
             on_answer(machine, &ctx, op, answer);
             Vec::new()
         }
+        Msg::Scouted { op, what } => attach::scouted(machine, &ctx, op, what),
         Msg::Note(text) => {
             machine.say(text, now);
             Vec::new()
@@ -378,6 +390,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::GotoDate => machine.push(Layer::Date(String::new())),
         Id::Filter => machine.push(Layer::Filter(machine.app.filter.clone())),
         Id::Palette => machine.push(Layer::Palette(String::new(), 0)),
+        Id::AttachTo => return attach::open(machine, ctx),
         Id::Open => machine.push(Layer::Drawer),
         Id::Log => machine.push(Layer::Log(0)),
         Id::Why => machine.push(Layer::Why),
@@ -387,7 +400,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::NextBackfill => next_backfill(machine, feed, now),
         Id::Arm => arm(machine, now),
         Id::ScrollDown | Id::ScrollUp | Id::ScrollTop | Id::ScrollEnd | Id::Follow => {
-            scroll(machine, ctx, id)
+            scroll::scroll(machine, ctx, id)
         }
         _ => look(machine, feed, id, now),
     }
@@ -485,58 +498,6 @@ fn yank(machine: &mut Machine, feed: &Feed, now: Time) -> Vec<Effect> {
     };
     machine.say(format!("{text} sent to the terminal's clipboard (OSC 52)"), now);
     vec![Effect::Copy(text)]
-}
-
-fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
-    let log = ctx.feed.log.as_ref().map_or(0, |(_, lines)| lines.len());
-    let help = match machine.app.layers.last() {
-        Some(Layer::Help(_)) => {
-            let (width, height) = machine.size;
-            last_first(&super::keymap::hints(&machine.app, ctx.feed), width, height)
-        }
-        _ => 0,
-    };
-    let move_by = |at: &mut usize, max: usize, up: bool| {
-        *at = if up {
-            at.saturating_add(1)
-        } else {
-            at.saturating_sub(1)
-        };
-        *at = (*at).min(max);
-    };
-    let back = id == Id::ScrollUp;
-    match machine.app.layers.last_mut() {
-        // The log is counted from its end, help and the days of a plan from their start.
-        Some(Layer::Log(at)) => match id {
-            Id::ScrollTop => *at = log.saturating_sub(1),
-            Id::ScrollEnd | Id::Follow => *at = 0,
-            _ => move_by(at, log.saturating_sub(1), back),
-        },
-        Some(Layer::Help(at)) => match id {
-            Id::ScrollTop => *at = 0,
-            Id::ScrollEnd => *at = help,
-            _ => move_by(at, help, !back),
-        },
-        Some(Layer::Plan(dialog)) if dialog.all_days.is_none() => {
-            dialog::other_way(machine, ctx, if back { -1 } else { 1 });
-        }
-        Some(Layer::Plan(dialog)) => {
-            let rows = (dialog.preview.will.len() + dialog.preview.will_not.len()).saturating_sub(1);
-            if let Some(at) = dialog.all_days.as_mut() {
-                move_by(at, rows, !back);
-            }
-        }
-        Some(_) => {}
-        None if id == Id::Follow => {
-            machine.app.events_back = 0;
-            machine.say("following the newest event", ctx.now);
-        }
-        // The newest event is on top.
-        None => {
-            let max = ctx.feed.events.len().saturating_sub(1);
-            move_by(&mut machine.app.events_back, max, !back);
-        }
-    }
 }
 
 fn on_tick(machine: &mut Machine, now: Time) {

@@ -131,9 +131,10 @@ pub fn few_all_held(app: &App, backfill: &Backfill) -> bool {
     roughly(app, backfill) <= LOOK_AT && all_held(app, backfill)
 }
 
-/// Whether `p` plans to resume: somebody paused it, failures stopped it, or it is paused on the server.
+/// Whether `p` plans to resume: somebody paused it, failures stopped it, or somebody else paused it on the server.
 pub fn is_resumed_by_p(backfill: &Backfill) -> bool {
-    backfill.pause.is_some() || backfill.stopped.is_some() || lever::is_paused_there(backfill)
+    let by_others = lever::is_paused_there(backfill) && backfill.native_pause.is_none();
+    backfill.pause.is_some() || backfill.stopped.is_some() || by_others
 }
 
 /// Whether a chunk needs a human: what `n` jumps to without a filter. What will be tried again by itself does not.
