@@ -137,7 +137,14 @@ fn for_300_ms_after_the_window_got_the_keyboard_nothing_changes_anything() {
 #[test]
 fn no_action_that_starts_or_ends_work_acts_without_its_dialog() {
     // What is done to somebody else's backfill has its own test.
-    let theirs = [Id::TakeDate, Id::MarkAs, Id::Detach, Id::PauseDag, Id::ResumeDag];
+    let theirs = [
+        Id::AttachTo,
+        Id::TakeDate,
+        Id::MarkAs,
+        Id::Detach,
+        Id::PauseDag,
+        Id::ResumeDag,
+    ];
     let ours = |a: &&backfill::tui::action::Action| !theirs.contains(&a.id);
     for action in ACTIONS.iter().filter(|a| a.class >= Class::Widen).filter(ours) {
         let mut desk = Desk::new();

@@ -359,6 +359,7 @@ fn days_are_called_done_or_failed_after_a_choice_and_their_number() {
         })
     );
     assert!(!dialog.acts(), "it is failed already");
+    assert_eq!(dialog.phrase, None, "nothing needs to be allowed");
     operator.keys("up");
     assert!(operator.dialog().acts());
     assert_eq!(operator.dialog().phrase, Some(("1".to_owned(), String::new())));
@@ -516,4 +517,21 @@ fn tab_lists_the_days_of_a_dialog_that_asks_for_a_phrase() {
     assert_eq!(operator.dialog().all_days, Some(0));
     operator.keys("tab");
     assert_eq!(operator.dialog().all_days, None);
+}
+
+/// What a signal of ours paused goes on by itself; a human's pause on top of it is still one key.
+#[test]
+fn p_pauses_also_what_a_signal_holds_already() {
+    let mut operator = Operator::at(theirs::held_by_signal());
+    let effects = operator.keys("p");
+    assert!(
+        matches!(
+            &effects[..],
+            [Effect::Command {
+                payload: Payload::Paused { .. },
+                ..
+            }]
+        ),
+        "{effects:?}"
+    );
 }

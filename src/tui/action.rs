@@ -94,6 +94,7 @@ pub enum Id {
     Detach,
     PauseDag,
     ResumeDag,
+    AttachTo,
     NextBackfill,
     ScrollDown,
     ScrollUp,

@@ -2,13 +2,14 @@
 //! hangs delays the answer and never a key.
 
 use super::{
+    attaching::Ordered,
     effect::{Effect, Planner, payloads},
     feeder::Feeder,
     model::{Ask, Feed},
     msg::{Answer, Msg},
     terminal::run::{Hands, Inbox},
 };
-use crate::domain::{Time, event::Payload, ids::BackfillId, state::State, text::one_line};
+use crate::domain::{Time, event::Payload, ids::BackfillId, spec::Spec, state::State, text::one_line};
 use std::{
     io,
     sync::{
@@ -80,6 +81,10 @@ enum Job {
         op: u64,
         order: Order,
     },
+    Attach {
+        op: u64,
+        ordered: Box<Ordered>,
+    },
     Submit {
         op: u64,
         backfill: Option<BackfillId>,
@@ -118,6 +123,7 @@ impl Driver {
             for job in inbound {
                 let (op, answer) = match job {
                     Job::Command { op, order } => (op, command(journalist.as_mut(), &order)),
+                    Job::Attach { op, ordered } => (op, attach(journalist.as_mut(), &ordered)),
                     Job::Submit {
                         op,
                         backfill,
@@ -220,6 +226,7 @@ impl Hands for Driver {
                 };
                 self.send(op, job)
             }
+            Effect::Attach { op, ordered } => self.send(op, Job::Attach { op, ordered }),
             Effect::StartSupervisor { op } => self.start_supervisor(op),
             Effect::Watch(watch) => {
                 self.feeder.watch(watch);
@@ -229,8 +236,8 @@ impl Hands for Driver {
                 self.feeder.refresh();
                 None
             }
-            // The run loop's own.
-            Effect::Copy(_) | Effect::Suspend | Effect::Quit => None,
+            // The scout's, and the run loop's own.
+            Effect::Scout { .. } | Effect::Copy(_) | Effect::Suspend | Effect::Quit => None,
         }
     }
 }
@@ -245,6 +252,56 @@ fn command(journalist: &mut dyn Journalist, order: &Order) -> Answer {
             why: "the journal reported a conflict for a command without a head".to_owned(),
         },
     }
+}
+
+/// Starts an attached backfill, unless the same was attached to or its name was taken meanwhile.
+pub fn attach(journalist: &mut dyn Journalist, ordered: &Ordered) -> Answer {
+    let refused = |why: String| Answer::Refused {
+        why: one_line(&why, 300),
+    };
+    let spec = &ordered.spec;
+    for _ in 0..TRIES {
+        let state = match journalist.fresh() {
+            Ok(state) => state,
+            Err(why) => return refused(why),
+        };
+        let mut live = state.backfills.values().filter(|b| !b.state().is_final());
+        let what = |s: &Spec| {
+            (
+                s.attach.clone(),
+                s.executor.clone(),
+                s.dag.clone(),
+                s.start,
+                s.end,
+            )
+        };
+        if let Some(same) = live.clone().find(|b| what(&b.spec) == what(spec)) {
+            return refused(format!(
+                "{} is attached to it already: show {}",
+                same.spec.name, same.id
+            ));
+        }
+        if live.any(|b| b.spec.name == spec.name) {
+            return refused(format!("{} is the name of another backfill", spec.name));
+        }
+        let order = Order {
+            backfill: Some(ordered.id.clone()),
+            payloads: vec![Payload::Started {
+                spec: Box::new(spec.clone()),
+                hash: ordered.hash.clone(),
+            }],
+            reason: None,
+            head: Some(state.head),
+        };
+        match journalist.append(&order) {
+            Appended::Accepted { seq } => return Answer::Accepted { seq },
+            Appended::Refused { why } => return refused(why),
+            Appended::Conflict => {}
+        }
+    }
+    refused(format!(
+        "the journal moved on {TRIES} times while this was written; try again"
+    ))
 }
 
 /// What the operator confirmed.

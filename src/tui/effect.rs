@@ -1,6 +1,7 @@
 //! What the machine wants done, as data. A driver does it; the answer comes back as a message.
 
 use super::{
+    attaching::{Errand, Ordered},
     inside::Peek,
     model::{Ask, Feed, PlanDialog},
 };
@@ -42,6 +43,20 @@ pub enum Effect {
     StartSupervisor {
         /// Comes back with the answer.
         op: u64,
+    },
+    /// Ask servers something.
+    Scout {
+        /// Comes back with what is brought.
+        op: u64,
+        /// What to ask.
+        errand: Errand,
+    },
+    /// Append the start of an attached backfill, if nothing like it was started meanwhile.
+    Attach {
+        /// Comes back with the answer.
+        op: u64,
+        /// The order.
+        ordered: Box<Ordered>,
     },
     /// What the screen looks at from now on.
     Watch(Watch),

@@ -188,7 +188,8 @@ impl Place {
                 | Layer::Palette(..)
                 | Layer::Date(_)
                 | Layer::Filter(_)
-                | Layer::Reason(_),
+                | Layer::Reason(_)
+                | Layer::Attach(_),
             ) => Self::Text,
         }
     }

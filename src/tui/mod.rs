@@ -1,6 +1,7 @@
 //! Floor 5: the screen. It follows the journal and speaks to it; it never supervises.
 
 pub mod action;
+pub mod attaching;
 pub mod driver;
 pub mod effect;
 pub mod estimate;
@@ -13,6 +14,7 @@ pub mod msg;
 mod open;
 pub mod picture;
 pub mod plans;
+pub mod scout;
 pub mod sources;
 pub mod terminal;
 pub mod theme;

@@ -2,6 +2,7 @@
 //! this operator looks at). Both are plain values; drawing is a pure function of them, the theme and the area.
 
 use super::{
+    attaching::Attaching,
     estimate::Estimate,
     inside::{InsideView, Pick},
 };
@@ -173,6 +174,8 @@ pub enum Layer {
     Filter(String),
     /// A reason line after a pause.
     Reason(String),
+    /// A list of what could be attached to, and the form for what was chosen.
+    Attach(Box<Attaching>),
 }
 
 /// What this operator looks at.

@@ -1,7 +1,10 @@
 //! What reaches the screen's machine: keys and other terminal input, the clock, news of the world, and answers to
 //! what was sent. Everything is data, so that a test can be the operator, the terminal and the journal.
 
-use super::keymap::{Code, Key};
+use super::{
+    attaching::Scouted,
+    keymap::{Code, Key},
+};
 use crate::{domain::Time, plan::preview::Preview};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -28,6 +31,13 @@ pub enum Msg {
         op: u64,
         /// What came of it.
         answer: Answer,
+    },
+    /// What an errand to the servers brought, from the scout.
+    Scouted {
+        /// The number that the effect carried.
+        op: u64,
+        /// What it brought; one errand may bring several things.
+        what: Scouted,
     },
     /// Something about the terminal that the operator should read, from the run loop.
     Note(String),

@@ -4,6 +4,7 @@ use super::{
     keymap::Hints,
     model::{App, Feed},
     plans::Plans,
+    scout::Abroad,
     sources::{self, Detached, JournalSource, JournalWriter},
     terminal::{self, Closed, End, Options, Partners},
     theme::{Level, Look},
@@ -124,7 +125,10 @@ fn show(global: &Global, config: Option<&Config>, explicit: Option<PathBuf>) -> 
             config::actor(global.actor.as_deref()),
         )),
         planner: Arc::new(Plans { tuning }),
-        starter: Arc::new(Detached { explicit }),
+        starter: Arc::new(Detached {
+            explicit: explicit.clone(),
+        }),
+        scout: Arc::new(Abroad { explicit }),
     };
     let options = Options {
         read_only: global.read_only.then_some("flag"),

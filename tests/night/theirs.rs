@@ -9,7 +9,9 @@ use backfill::{
         spec::Dag,
         state::ChunkState,
     },
+    executor::attach::{Found, Offer},
     tui::{
+        attaching::{Attaching, Choice, Field, Form, Known, Place},
         model::{Ask, Layer},
         msg::{Msg, Press},
         plans::Plans,
@@ -451,6 +453,83 @@ fn palette(name: &'static str) -> Vec<&'static str> {
     keys
 }
 
+fn offer(dag: &str, native: Option<u64>, window: Option<(NaiveDate, NaiveDate)>, words: &str) -> Offer {
+    Offer {
+        dag: dag.to_owned(),
+        native,
+        window,
+        words: words.to_owned(),
+    }
+}
+
+/// What a server offers.
+pub fn offers() -> Vec<Offer> {
+    let autumn = Some((day(2023, 10, 1), day(2024, 1, 28)));
+    let years = Some((day(2021, 1, 1), day(2024, 12, 31)));
+    vec![
+        offer("events_daily", Some(12), autumn, "running, limit 3, by minh"),
+        offer("events_hourly", Some(13), None, "paused, limit 16, by ilse"),
+        offer("orders_daily", None, years, "1,261 runs, 12 failed"),
+    ]
+}
+
+/// What its server says of the first of them.
+pub fn known() -> Known {
+    let mut theirs = Theirs::usual();
+    Known {
+        found: Found {
+            dag: "events_daily".to_owned(),
+            native: theirs.facts.native.take(),
+            zone: Some(chrono_tz::Europe::Berlin),
+            window: Some((day(2023, 10, 1), day(2024, 1, 28))),
+        },
+        name: "events-daily".to_owned(),
+        environment: Some("prod".to_owned()),
+    }
+}
+
+/// The list of what could be attached to: one server has answered, one refuses, one has not answered yet.
+pub fn attach_list() -> Case {
+    let mut case = cases::running();
+    case.name = "attach-list";
+    let mut attaching = Attaching::new(1, case.now - TimeDelta::seconds(3));
+    let place = |executor: &str, offers| Place {
+        executor: name(executor),
+        offers,
+    };
+    attaching.places = Some(vec![
+        place("airflow-eu", Some(Ok(offers()))),
+        place(
+            "airflow-us",
+            Some(Err("401 Unauthorized: sign in again".to_owned())),
+        ),
+        place("airflow-old", None),
+    ]);
+    attaching.chosen = 1;
+    case.app.layers = vec![Layer::Attach(Box::new(attaching))];
+    case
+}
+
+/// The form for the first offer; the operator types a pool.
+pub fn attach_form() -> Case {
+    let mut case = attach_list();
+    case.name = "attach-form";
+    let Some(Layer::Attach(attaching)) = case.app.layers.last_mut() else {
+        panic!("no list");
+    };
+    let choice = Choice {
+        executor: name("airflow-eu"),
+        offer: offers().remove(0),
+    };
+    let mut form = Form::new(choice);
+    form.learn(Ok(Box::new(known())));
+    form.at = Field::Pool;
+    *form.line() = "backfill_p".to_owned();
+    attaching.form = Some(form);
+    alone(&mut case.feed, case.now);
+    case
+}
+
 /// Every state worth looking at.
 pub fn all() -> Vec<Case> {
     vec![
@@ -473,6 +552,8 @@ pub fn all() -> Vec<Case> {
         running().after("attached-freeze", &palette("pause-dag")),
         running().after("attached-why", &["w"]),
         running().after("attached-help", &["?"]),
+        attach_list(),
+        attach_form(),
     ]
 }
 

@@ -571,8 +571,8 @@ pub(super) fn take(backfill: &Backfill, id: ChunkId, run: &str, how: Taking) -> 
     });
     let name = &backfill.spec.name;
     let title = match how {
-        Taking::Adopt => format!("Adopt the run {run} for {id}"),
-        Taking::Clear => format!("Clear the run {run}, and run {id} as ours"),
+        Taking::Adopt => format!("Adopt the run of {id}"),
+        Taking::Clear => format!("Clear the run of {id}, and run it as ours"),
     };
     let class = if how == Taking::Clear { 3 } else { 2 };
     let mut preview = empty(title, class, format!("backfill take {name} {id} {}", how.word()));

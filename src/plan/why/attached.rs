@@ -117,7 +117,8 @@ impl See<'_> {
             } => (
                 format!(
                     "not read yet: {} of {} runs are read",
-                    reading.read, reading.total
+                    human::count(reading.read.into()),
+                    human::count(reading.total.into())
                 ),
                 "",
             ),

@@ -381,6 +381,15 @@ pub static ACTIONS: &[Action] = &[
     .class(Class::Final)
     .foot(78, "", "mark")
     .when(theirs::can_mark),
+    look(
+        Id::AttachTo,
+        "attach",
+        &[(HOME, &["A"])],
+        "take hold of what somebody else started",
+    )
+    .class(Class::Widen)
+    .foot(80, "", "attach")
+    .when(theirs::can_attach),
     look(Id::Detach, "detach", &[], "let go of somebody else's backfill")
         .class(Class::Widen)
         .when(theirs::can_detach),

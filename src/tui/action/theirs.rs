@@ -100,6 +100,15 @@ pub(super) fn can_mark(app: &App, feed: &Feed) -> Result<(), String> {
     has_cursor(app, feed)
 }
 
+/// There is a configuration, which names the servers.
+pub(super) fn can_attach(_: &App, feed: &Feed) -> Result<(), String> {
+    match &feed.config {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(why)) => Err(why.clone()),
+        None => Err("the configuration has not been read yet".to_owned()),
+    }
+}
+
 pub(super) fn can_detach(app: &App, feed: &Feed) -> Result<(), String> {
     is_held(app, feed)
 }

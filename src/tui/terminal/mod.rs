@@ -20,6 +20,7 @@ use super::{
     driver::{Driver, Journalist, Starter},
     effect::Planner,
     feeder::{Feeder, Source, nothing_known},
+    scout::{Scout, Scouting},
     update::Machine,
 };
 use input::InputThread;
@@ -77,6 +78,8 @@ pub struct Partners {
     pub planner: Arc<dyn Planner>,
     /// Who starts a supervisor.
     pub starter: Arc<dyn Starter>,
+    /// Who asks servers what could be attached to.
+    pub scout: Arc<dyn Scout>,
 }
 
 /// What is left when the screen has closed.
@@ -113,9 +116,10 @@ pub fn open(options: Options, draw: impl Draw, partners: Partners) -> io::Result
         partners.planner.clone(),
         partners.starter,
         feeder,
-        inbox,
+        inbox.clone(),
         chrono::Utc::now,
     )?;
+    let driver = Scouting::new(driver, partners.scout, inbox);
     let frames = guard.frames();
     let host = Tty {
         guard: guard.clone(),

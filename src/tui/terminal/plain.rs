@@ -167,6 +167,10 @@ fn layer_lines(layer: &Layer, feed: &Feed, app: &App, hints: &Hints) -> Vec<Stri
         Layer::Date(text) => vec![format!("[date] {text}")],
         Layer::Filter(text) => vec![format!("[filter] {text}")],
         Layer::Reason(text) => vec![format!("[reason] {text}")],
+        Layer::Attach(attaching) => match &attaching.form {
+            Some(form) => vec![format!("[attach] {} {:?}", form.choice.offer.dag, form.values)],
+            None => vec![format!("[attach] {}", attaching.typed)],
+        },
     }
 }
 

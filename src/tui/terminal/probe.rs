@@ -18,6 +18,7 @@ use crate::{
         why::Why,
     },
     tui::{
+        attaching::{Errand, Scouted},
         driver::{Appended, Journalist, Order, Starter},
         effect::{Planner, Watch},
         estimate::{self, Estimate},
@@ -25,6 +26,7 @@ use crate::{
         glyphs::GlyphSet,
         keymap::Hints,
         model::{App, Ask, Feed, LeaseView},
+        scout::Scout,
         theme::{Level, Look},
         view,
     },
@@ -328,6 +330,16 @@ impl Starter for Counter {
     }
 }
 
+/// In this world there are no servers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nowhere;
+
+impl Scout for Nowhere {
+    fn go(&self, _: Errand, tell: &dyn Fn(Scouted)) {
+        tell(Scouted::Executors(Vec::new()));
+    }
+}
+
 /// A planner by the rules of the fold: what a command would act on, and what it would leave alone.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plans {
@@ -503,6 +515,7 @@ pub fn main(args: impl Iterator<Item = String>) -> i32 {
         journalist: Box::new(memory),
         planner: Arc::new(planner),
         starter: Arc::new(Counter::default()),
+        scout: Arc::new(Nowhere),
     };
     match open(options, draw, partners) {
         Ok(closed) => {

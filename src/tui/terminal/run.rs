@@ -183,6 +183,11 @@ impl Inbox {
         self.slots(|slots| slots.gone = true);
     }
 
+    /// What somebody brought who was sent out; waits for room, which only their own threads ever do.
+    pub fn tell(&self, msg: Msg) {
+        let _ = self.items.send(Item::Msg(msg));
+    }
+
     /// What came of an effect; waits for room, which only the driver's threads ever do.
     pub fn answer(&self, op: u64, answer: Answer) {
         let _ = self.items.send(Item::Msg(Msg::Answer { op, answer }));

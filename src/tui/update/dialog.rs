@@ -208,7 +208,7 @@ pub(super) fn open(machine: &mut Machine, ctx: &Ctx<'_>, ask: Ask, by: char) -> 
 /// What has to be typed before something that cannot be taken back: the name of what ends or freezes, else how many
 /// days it is about.
 fn phrase(machine: &Machine, feed: &Feed, ask: &Ask, preview: &Preview) -> Option<(String, String)> {
-    if preview.class < 3 {
+    if preview.class < 3 || preview.is_empty(ask) {
         return None;
     }
     let spec = select::shown(&machine.app, feed).map(|b| &b.spec);

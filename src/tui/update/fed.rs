@@ -18,6 +18,7 @@ use crate::{
 /// Takes in a changed feed.
 pub(super) fn take_in(machine: &mut Machine, feed: &Feed, now: Time) {
     choose_backfill(machine, feed, now);
+    show_awaited(machine, feed);
     if let Some(backfill) = select::shown(&machine.app, feed) {
         keep_identities(machine, backfill, now);
         tell_pause(machine, backfill, now);
@@ -90,6 +91,14 @@ fn newer_order(feed: &Feed, shown: &BackfillId) -> Option<BackfillId> {
         .filter(newer)
         .max_by_key(|b| b.started.at)
         .map(|b| b.id.clone())
+}
+
+/// What was attached to from here comes on the screen as soon as it is in the feed.
+pub(super) fn show_awaited(machine: &mut Machine, feed: &Feed) {
+    let there = |id: &mut BackfillId| feed.state.backfills.contains_key(id);
+    if let Some(id) = machine.awaited.take_if(there) {
+        show(machine, feed, id);
+    }
 }
 
 /// Puts a backfill on the screen, the cursor where work is.

@@ -1,6 +1,6 @@
 //! Input lines: date, filter, reason, throttle, palette, and the phrase of a dialog. Letters are text here.
 
-use super::{Ctx, Machine, act, cursor, dialog, fed, palette};
+use super::{Ctx, Machine, act, attach, cursor, dialog, fed, palette};
 use crate::{
     domain::{Time, text::one_line},
     tui::{
@@ -30,6 +30,10 @@ fn line(machine: &mut Machine) -> Option<&mut String> {
         | Layer::Filter(text)
         | Layer::Reason(text) => Some(text),
         Layer::Plan(dialog) => dialog.phrase.as_mut().map(|(_, typed)| typed),
+        Layer::Attach(attaching) => match &mut attaching.form {
+            None => Some(&mut attaching.typed),
+            Some(form) => (!form.sent).then(|| form.line()),
+        },
         _ => None,
     }
 }
@@ -42,6 +46,9 @@ pub(super) fn key(machine: &mut Machine, ctx: &Ctx<'_>, press: Press) -> Vec<Eff
         _ => None,
     };
     match (key.code, letter) {
+        (Code::Esc, _) if matches!(machine.app.layers.last(), Some(Layer::Attach(_))) => {
+            attach::back(machine)
+        }
         (Code::Esc, _) => {
             machine.pop();
         }
@@ -124,6 +131,7 @@ fn edited(machine: &mut Machine) {
     }
     match machine.app.layers.last_mut() {
         Some(Layer::Palette(_, at)) => *at = 0,
+        Some(Layer::Attach(attaching)) => attach::edited(attaching),
         Some(Layer::Plan(dialog)) if dialog.outcome.as_deref() != Some(super::SENT) => dialog.outcome = None,
         _ => {}
     }
@@ -131,6 +139,10 @@ fn edited(machine: &mut Machine) {
 
 /// Moves the choice in the palette, or between the ways of a dialog; where its days are listed, the list.
 fn choose(machine: &mut Machine, ctx: &Ctx<'_>, by: isize) -> Vec<Effect> {
+    if matches!(machine.app.layers.last(), Some(Layer::Attach(_))) {
+        attach::choose(machine, by);
+        return Vec::new();
+    }
     if matches!(machine.app.layers.last(), Some(Layer::Plan(_))) {
         let scroll = if by > 0 { Id::ScrollDown } else { Id::ScrollUp };
         return act(machine, ctx, action(scroll), '\t');
@@ -151,6 +163,7 @@ fn enter(machine: &mut Machine, ctx: &Ctx<'_>, press: Press) -> Vec<Effect> {
     };
     match layer {
         Layer::Plan(_) => return enter_phrase(machine, ctx, press),
+        Layer::Attach(_) => return attach::enter(machine, ctx, press),
         Layer::Date(text) => goto(machine, ctx, &text),
         Layer::Filter(text) => {
             machine.pop();
@@ -272,7 +285,10 @@ pub(super) fn paste(machine: &mut Machine, text: &str, now: Time) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::keymap::{Key, Place, lookup};
+    use crate::tui::{
+        attaching::Attaching,
+        keymap::{Key, Place, lookup},
+    };
 
     fn takes_text(machine: &mut Machine) -> bool {
         let text = line(machine).is_some();
@@ -295,6 +311,7 @@ mod tests {
             (Layer::Reason(String::new()), true),
             (Layer::Throttle(String::new()), true),
             (Layer::Palette(String::new(), 0), true),
+            (Layer::Attach(Box::new(Attaching::new(1, Time::MIN_UTC))), true),
         ] {
             machine.app.layers = vec![layer];
             assert_eq!(takes_text(&mut machine), text, "{:?}", machine.app.layers);

@@ -1,6 +1,7 @@
 //! The screen's machine: `update(machine, feed, planner, message, now)` changes what the operator looks at and
 //! returns what is to be done. It never waits, never reads a clock, touches no file and no network.
 
+mod attach;
 mod cursor;
 mod dialog;
 mod fed;
@@ -74,6 +75,10 @@ pub struct Machine {
     told_pause: Option<Time>,
     /// Actions of the shown backfill whose end is known.
     told_actions: Option<(BackfillId, BTreeSet<u64>)>,
+    /// The operation of an attachment that was sent, and the id that it gets.
+    attach_op: Option<(u64, BackfillId)>,
+    /// What was attached to and is not in the feed yet: it is shown when it is.
+    awaited: Option<BackfillId>,
     /// What the feeder was last told to look at.
     watch: Watch,
     /// How often the operator asked for a look now.
@@ -144,6 +149,8 @@ impl Machine {
             second_p: None,
             told_pause: None,
             told_actions: None,
+            attach_op: None,
+            awaited: None,
             watch: Watch::default(),
             looks: 0,
             pinned: false,
@@ -263,10 +270,14 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
             }
             Vec::new()
         }
+        Msg::Answer { op, answer } if machine.attach_op.as_ref().is_some_and(|(o, _)| *o == op) => {
+            attach::answered(machine, &ctx, answer)
+        }
         Msg::Answer { op, answer } => {
             on_answer(machine, &ctx, op, answer);
             Vec::new()
         }
+        Msg::Scouted { op, what } => attach::scouted(machine, &ctx, op, what),
         Msg::Note(text) => {
             machine.say(text, now);
             Vec::new()
@@ -388,6 +399,7 @@ fn perform(machine: &mut Machine, ctx: &Ctx<'_>, id: Id, by: char) -> Vec<Effect
         Id::GotoDate => machine.push(Layer::Date(String::new())),
         Id::Filter => machine.push(Layer::Filter(machine.app.filter.clone())),
         Id::Palette => machine.push(Layer::Palette(String::new(), 0)),
+        Id::AttachTo => return attach::open(machine, ctx),
         Id::Open => machine.push(Layer::Drawer),
         Id::Log => inside::open_log(machine, feed),
         Id::NextTask => inside::step(machine, feed, false),

@@ -8,7 +8,10 @@ use crate::{
     },
     tui::{
         theme::Token,
-        widgets::canvas::{Canvas, p},
+        widgets::{
+            canvas::{Canvas, p},
+            fit::columns,
+        },
     },
 };
 use ratatui::layout::Rect;
@@ -88,15 +91,20 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, asked: &Asked) {
         Some(_) => (look.glyphs.narrow(ChunkState::Failed), Token::Bad),
     };
     let since = asked.ended.as_ref().map_or(asked.mark.at, |e| e.at);
-    let who = format!("{}  {}", asked.mark.by.name, age(scene.now - since));
-    let right = canvas.right(area.x + 12, area.y, end, &[p(who, look.ink(Token::Faint))]);
+    let words = asked.action.words();
+    let age = age(scene.now - since);
+    let who = format!("{}  {age}", asked.mark.by.name);
+    // What was asked says more than who did.
+    let fits = 2 + columns(&words) + 2 + columns(&who) <= area.width;
+    let right = [p(if fits { who } else { age }, look.ink(Token::Faint))];
+    let right = canvas.right(area.x + 12, area.y, end, &right);
     let x = canvas.put(area.x, area.y, end, &glyph.to_string(), look.ink(token));
     let ink = if asked.is_open() {
         look.bold(Token::Text)
     } else {
         look.ink(Token::Text)
     };
-    canvas.put(x + 1, area.y, right.saturating_sub(2), &asked.action.words(), ink);
+    canvas.put(x + 1, area.y, right.saturating_sub(2), &words, ink);
     let (says, token) = state(asked, scene);
     canvas.put(x + 1, area.y + 1, end, &says, look.ink(token));
 }

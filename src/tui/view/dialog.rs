@@ -271,7 +271,9 @@ pub(super) fn plan(
             Row::more(pieces)
         });
     }
-    let age = until(scene.now - scene.feed.as_of);
+    // Of somebody else's backfill the picture is as old as the last look at its server.
+    let seen = scene.backfill.and_then(|b| b.seen.as_ref()?.as_of);
+    let age = until(scene.now - seen.unwrap_or(scene.feed.as_of));
     let stamp = format!(
         "plan {}, data {age} old; recomputed when you confirm",
         preview.digest

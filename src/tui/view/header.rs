@@ -1,9 +1,12 @@
 //! The header: who and what on row 0, then slots whose numbers stand at the same place in every state, then *why*.
 
+mod needs;
 mod theirs;
 
+pub(super) use needs::needs_you;
+
 use super::{
-    end, memo,
+    end,
     numbers::{age, clock, count, delta, duration, exact, lag, percent, rough, slope, whole},
     scene::Scene,
     sentences::{Allowed, Binder, StateWord, allowed, clauses, state_word, why},
@@ -17,7 +20,7 @@ use crate::{
     },
     tui::{
         model::{LeaseView, SignalView},
-        theme::{Token, Tone},
+        theme::Token,
         widgets::{
             canvas::{Canvas, Piece, p, width},
             fit::{columns, fit},
@@ -203,7 +206,8 @@ fn owner<'a>(scene: &Scene<'a>, roomy: bool, wide: bool) -> Vec<Piece<'a>> {
             age: renewed,
         } => {
             // A long host name must not push the order's own name away.
-            let tight = (refused || scene.app.read_only.is_some()) && !roomy;
+            let theirs = scene.backfill.is_some_and(|b| b.spec.attach.is_some());
+            let tight = (refused || scene.app.read_only.is_some() || theirs) && !roomy;
             let holder = fit(holder, if tight { 12 } else { 28 }, look.glyphs.cut_off);
             pieces.push(p(holder, look.ink(Token::Text)));
             let more = if tight {
@@ -375,42 +379,6 @@ fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
     (vec![p("DONE", look.ink(Token::Muted))], value)
 }
 
-/// What waits for a person, and nothing that will be tried again by itself. Failed as a chip, the others as ink; words
-/// get shorter before anything is lost, and the failed never go.
-pub(super) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<Piece<'a>> {
-    use ChunkState as S;
-    let look = scene.look;
-    let failed = scene.n(S::Failed) - scene.backfill.map_or(0, |b| memo::retrying(scene, b));
-    let words = [(" quarantined", " uncertain"), (" quar", " unc"), ("q", "u")];
-    let mut pieces = Vec::new();
-    for (quarantined, uncertain) in words {
-        pieces.clear();
-        if failed > 0 {
-            pieces.push(p(format!(" {} failed ", count(failed)), look.chip(Tone::Bad)));
-        }
-        for (state, word) in [(S::Quarantined, quarantined), (S::Uncertain, uncertain)] {
-            if scene.n(state) > 0 {
-                if !pieces.is_empty() {
-                    let close = word.len() == 1 || pieces.len() == 1 && failed > 0;
-                    let gap = if close { " " } else { "  " };
-                    pieces.push(p(gap, look.ink(Token::Text)));
-                }
-                let style = look
-                    .word(state)
-                    .patch(look.bold(Token::Text).fg(look.word(state).fg.unwrap_or_default()));
-                pieces.push(p(format!("{}{word}", count(scene.n(state))), style));
-            }
-        }
-        if width(&pieces) <= room {
-            break;
-        }
-    }
-    if pieces.is_empty() {
-        pieces.push(p("none", look.ink(Token::Muted)));
-    }
-    pieces
-}
-
 fn endpoints<'a>(scene: &Scene<'_>, room: u16) -> Filled<'a> {
     let look = scene.look;
     let signals = scene.feed.signals.values().map(|s| &s.problem);
@@ -555,7 +523,9 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         );
     }
     let alarm = |says: &'static str, holds: bool| holds.then(|| vec![p(says, look.bold(Token::Warn))]);
+    let whose = theirs::whose(scene, backfill).map(|piece| vec![piece]);
     let alarms = [
+        whose,
         alarm("nobody supervises", scene.feed.lease == LeaseView::Nobody),
         alarm("READ-ONLY", scene.app.read_only.is_some()),
         alarm("CONFIG REFUSED", scene.feed.state.config_error.is_some()),

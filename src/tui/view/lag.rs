@@ -220,6 +220,8 @@ fn without_signal(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, with_a
         let below = Rect {
             y: area.y + 3,
             height: area.height - 3,
+            // Events stand close at its right where it is narrow.
+            width: area.width.saturating_sub(if area.width < 60 { 2 } else { 0 }),
             ..area
         };
         super::actions::draw(canvas, below, scene);

@@ -3,9 +3,12 @@
 //! with and without it.
 
 use super::{filter::Filter, rollup::Year, scene::Scene};
-use crate::domain::{
-    ids::BackfillId,
-    state::{Backfill, ChunkState, State},
+use crate::{
+    domain::{
+        ids::BackfillId,
+        state::{Backfill, ChunkState, State},
+    },
+    plan::why::is_taken,
 };
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -21,6 +24,7 @@ struct Known {
     filter: Filter,
     years: BTreeMap<i32, Rc<Year>>,
     retrying: Option<u64>,
+    taken: Option<u64>,
     hidden: Option<u64>,
     next: Option<(usize, Rc<[usize]>)>,
     retries: Option<Rc<[usize]>>,
@@ -50,6 +54,7 @@ fn recall<T: Clone>(
                 filter: scene.filter.clone(),
                 years: BTreeMap::new(),
                 retrying: None,
+                taken: None,
                 hidden: None,
                 next: None,
                 retries: None,
@@ -90,6 +95,20 @@ pub(super) fn retrying(scene: &Scene<'_>, backfill: &Backfill) -> u64 {
         |known| known.retrying,
         || backfill.chunks.iter().filter(retries).count() as u64,
         |known, made| known.retrying = Some(made),
+    )
+}
+
+/// How many chunks of our own are held because somebody else's run has their date.
+pub(super) fn taken(scene: &Scene<'_>, backfill: &Backfill) -> u64 {
+    if backfill.count(ChunkState::Held) == 0 {
+        return 0;
+    }
+    recall(
+        scene,
+        backfill,
+        |known| known.taken,
+        || backfill.chunks.iter().filter(|c| is_taken(c)).count() as u64,
+        |known, made| known.taken = Some(made),
     )
 }
 

@@ -2,6 +2,7 @@
 //! changes anything.
 
 mod actions;
+mod attach;
 mod calendar;
 mod chunk_words;
 mod dialog;
@@ -576,6 +577,7 @@ fn layers(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Posi
                 help::draw(canvas, area, scene, *first);
                 None
             }
+            Layer::Attach(attaching) => attach::draw(canvas, area, scene, attaching),
             Layer::Palette(typed, chosen) => overlay::palette(canvas, area, scene, typed, *chosen),
             Layer::Drawer | Layer::Date(_) | Layer::Filter(_) | Layer::Reason(_) => None,
         };

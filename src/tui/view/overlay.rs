@@ -249,7 +249,7 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     sheet.draw(canvas, area, scene);
 }
 
-fn rows<'a>(
+pub(super) fn rows<'a>(
     label: crate::tui::widgets::canvas::Piece<'a>,
     sentence: &str,
     room: u16,

@@ -315,7 +315,9 @@ fn still_running(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, backfil
         Panel::Executors,
     );
     let faint = look.ink(Token::Faint);
-    canvas.right(area.x, area.y, area.right() - 7, &[p("weight", faint)]);
+    if !theirs {
+        canvas.right(area.x, area.y, area.right() - 7, &[p("weight", faint)]);
+    }
     canvas.right(area.x, area.y, area.right(), &[p("for", faint)]);
     for (i, chunk) in active.iter().enumerate() {
         let y = area.y + 1 + i as u16;
@@ -342,12 +344,10 @@ fn still_running(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, backfil
             right,
             &[p(duration(scene.now - since), look.ink(Token::Text))],
         );
-        canvas.right(
-            area.x,
-            y,
-            right - 7,
-            &[p(attempt.weight.to_string(), look.ink(Token::Text))],
-        );
+        if !theirs {
+            let weight = p(attempt.weight.to_string(), look.ink(Token::Text));
+            canvas.right(area.x, y, right - 7, &[weight]);
+        }
         let glyph = look.glyphs.narrow(chunk.state).to_string();
         let x = canvas.put(area.x, y, right - 9, &glyph, look.word(chunk.state));
         let x = canvas.put(x + 1, y, right - 9, &chunk.id.to_string(), look.ink(Token::Text));

@@ -93,7 +93,7 @@ fn a_day_that_was_not_read_says_how_far_the_reading_is() {
         read: 300,
         total: 1500,
     });
-    assert_eq!(theirs.text(0), "unread: not read yet: 300 of 1500 runs are read");
+    assert_eq!(theirs.text(0), "unread: not read yet: 300 of 1,500 runs are read");
     theirs.facts.problem = Some("401 Unauthorized".to_owned());
     assert_eq!(theirs.text(0), "unread: not read: 401 Unauthorized");
 }

@@ -34,21 +34,21 @@ pub(super) fn line(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Optio
         }
         Payload::ActionSent { ask, sent, .. } => {
             let (words, verb) = of_action(scene, *ask);
-            let text = format!("{words}: sent {sent}");
+            let text = format!("sent {sent}, for: {words}");
             say(Token::Muted, moved, text, format!("{verb} sent"), false)
         }
         Payload::ActionAnswered {
             ask, ok: true, said, ..
         } => {
             let (words, verb) = of_action(scene, *ask);
-            let text = format!("{words}: the server accepted it, {said}");
+            let text = format!("accepted: {said}, for: {words}");
             say(Token::Muted, moved, text, format!("{verb} taken"), false)
         }
         Payload::ActionAnswered {
             ask, ok: false, said, ..
         } => {
             let (words, verb) = of_action(scene, *ask);
-            let text = format!("{words}: the server refused it, {said}");
+            let text = format!("refused: {said}, for: {words}");
             say(Token::Bad, '!', text, format!("{verb} denied"), true)
         }
         Payload::ActionEnded { ask, ok, said } => {
@@ -58,7 +58,10 @@ pub(super) fn line(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Optio
             } else {
                 (Token::Bad, '!', "failed")
             };
-            let text = format!("{words}: {word}, {said}");
+            let text = match ok {
+                true => format!("done: {words}; {said}"),
+                false => format!("NOT DONE: {words}; {said}"),
+            };
             say(token, glyph, text, format!("{verb} {word}"), true)
         }
         Payload::RunsChanged { changes } => runs_changed(look, scene.backfill, changes),

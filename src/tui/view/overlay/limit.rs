@@ -147,7 +147,7 @@ fn grammar<'a>(scene: &Scene<'_>, backfill: &Backfill) -> Vec<Row<'a>> {
         let n = backfill.spec.max_limit.clamp(1, 4);
         lines.push((
             n.to_string(),
-            "cap: at most so many slots of the pool, until taken away",
+            "cap: at most so many slots, until it is taken away",
         ));
         lines.push((
             format!("{n} for 30m"),
@@ -158,7 +158,7 @@ fn grammar<'a>(scene: &Scene<'_>, backfill: &Backfill) -> Vec<Row<'a>> {
     }
     if let Some(native) = unfinished(backfill) {
         let other = if native.limit > 1 { native.limit - 1 } else { 2 };
-        let means = "cancels it and makes it again with this limit, done days stay";
+        let means = "cancels it, and makes it again with this limit";
         lines.push((format!("replace {other}"), means));
     }
     let row = |(i, (says, means)): (usize, (String, &'static str))| {
