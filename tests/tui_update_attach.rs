@@ -247,7 +247,7 @@ fn the_form_is_filled_in_by_the_server_and_nothing_typed_is_overwritten() {
     for words in [
         "PROD",
         "native backfill 12, running, limit 3, by minh",
-        "on the server nothing changes",
+        "on the server nothing",
         "backfill attach airflow-eu --native-backfill 12",
     ] {
         assert!(drawn.contains(words), "{words}\n{drawn}");

@@ -47,6 +47,18 @@ fn native(choice: &Choice) -> String {
         .map_or_else(String::new, |id| format!("backfill {id}"))
 }
 
+/// As many parts of `running, limit 3, by minh` as there is room for, the first one in any case.
+fn whole_parts(words: &str, room: u16) -> &str {
+    let mut kept = words;
+    while columns(kept) > room {
+        match kept.rsplit_once(", ") {
+            Some((shorter, _)) => kept = shorter,
+            None => break,
+        }
+    }
+    kept
+}
+
 fn list(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, attaching: &Attaching) -> Option<Position> {
     let look = scene.look;
     let (text, muted, key) = (
@@ -87,6 +99,9 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, attaching: &Atta
             String::new()
         };
         let name = if here { look.bold(Token::Bright) } else { text };
+        let before = 2 + dags + 2 + columns(&place) + 12 + 26;
+        // Between the frame and its margins.
+        let left = wide.saturating_sub(4).saturating_sub(before);
         body.push(Row {
             label: None,
             pieces: vec![
@@ -95,7 +110,7 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, attaching: &Atta
                 p(place, muted),
                 p(format!("{:<12}", native(choice)), text),
                 p(format!("{:<26}", window(choice)), muted),
-                p(choice.offer.words.clone(), muted),
+                p(whole_parts(&choice.offer.words, left).to_owned(), muted),
             ],
             indent: back,
         });
