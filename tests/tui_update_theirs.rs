@@ -495,7 +495,7 @@ fn the_end_of_an_action_is_told_once_in_the_servers_words() {
     operator.change(|b| end(b.asked.back_mut().unwrap(), true, "2 days run again"));
     assert_eq!(
         operator.said(),
-        "run what failed in 2 days again: done, 2 days run again"
+        "re-run what failed in 2 days: done, 2 days run again"
     );
     operator.machine.app.toast = None;
     operator.send(Msg::Fed);

@@ -258,11 +258,11 @@ impl Action {
             Self::Rerun {
                 chunks,
                 failed_only: false,
-            } => format!("run {} again", days(chunks)),
+            } => format!("re-run {}", days(chunks)),
             Self::Rerun {
                 chunks,
                 failed_only: true,
-            } => format!("run what failed in {} again", days(chunks)),
+            } => format!("re-run what failed in {}", days(chunks)),
             Self::Stop { chunks } => format!("end what runs of {}", days(chunks)),
             Self::Mark { chunks, done: true } => format!("mark {} done", days(chunks)),
             Self::Mark { chunks, done: false } => format!("mark {} failed", days(chunks)),

@@ -49,11 +49,11 @@ pub fn under_way(asked: &Asked) -> String {
     let who = &asked.mark.by.name;
     let words = asked.action.words();
     match asked.steps.last() {
-        None => format!("{words}, asked by {who}, is still to be sent"),
+        None => format!("{words} ({who}): still to be sent"),
         Some(step) => match &step.answer {
-            None => format!("{words}, asked by {who}, was sent and has no answer yet"),
-            Some((true, _)) => format!("{words}, asked by {who}, was accepted and is under way"),
-            Some((false, said)) => format!("{words}, asked by {who}, was refused: {said}"),
+            None => format!("{words} ({who}): sent, no answer"),
+            Some((true, _)) => format!("{words} ({who}): accepted, under way"),
+            Some((false, said)) => format!("{words} ({who}): refused: {said}"),
         },
     }
 }
@@ -138,7 +138,7 @@ impl See<'_> {
 
     fn queued(&self) -> Why {
         let waits = match self.attempt() {
-            Some(run) => format!("waits on the server for {}", age(run.intended, self.around.now)),
+            Some(run) => format!("waits there for {}", age(run.intended, self.around.now)),
             None => "waits on the server".to_owned(),
         };
         let (reason, because, unblock) = self.held_up();
@@ -166,10 +166,7 @@ impl See<'_> {
             }
             Some(n) if n.paused => (
                 "paused",
-                format!(
-                    "native backfill {} was paused on the server, by somebody else",
-                    n.id
-                ),
+                format!("somebody else paused backfill {}", n.id),
                 format!("p, or backfill resume {name}"),
             ),
             Some(n) if self.backfill.count(S::Running) >= n.limit => (

@@ -193,7 +193,7 @@ fn paused(backfill: &Backfill, pause: &Pause, now: Time, more: Option<String>) -
     );
     let running = n(backfill, S::Running);
     if pause.applied.is_none() {
-        says.push_str("; the server has not confirmed it yet");
+        says.push_str("; not confirmed there yet");
     } else if running > 0 {
         says.push_str(&format!("; {} running finish", of(running, "day")));
     }
@@ -216,7 +216,7 @@ fn moving(feed: &Feed, backfill: &Backfill, facts: &Facts, now: Time) -> String 
     let at = |t: Time| clock(t, now, zone);
     if let Some(reading) = facts.reading {
         return format!(
-            "{} runs are read; a day without a run is not known to have none until all are",
+            "{} runs are read; a day without a run may have one",
             progress(reading.read, reading.total)
         );
     }

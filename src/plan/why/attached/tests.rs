@@ -122,12 +122,12 @@ fn a_waiting_day_says_what_holds_it_up_on_the_server() {
     }
     assert_eq!(
         theirs.text(0),
-        "limit: waits on the server for 12m: 3 of 3 days run that native backfill 12 runs at once"
+        "limit: waits there for 12m: 3 of 3 days run that native backfill 12 runs at once"
     );
     theirs.native(|n| n.paused = true);
     let (reason, text, unblock) = theirs.told(0);
     assert_eq!(reason, "paused");
-    assert!(text.ends_with("paused on the server, by somebody else"), "{text}");
+    assert!(text.ends_with(": somebody else paused backfill 12"), "{text}");
     assert_eq!(unblock, "p, or backfill resume orders");
     theirs.night.human(Payload::Paused { until: None });
     assert!(
@@ -136,10 +136,7 @@ fn a_waiting_day_says_what_holds_it_up_on_the_server() {
         theirs.text(0)
     );
     theirs.facts.stuck = Some("the DAG is paused".to_owned());
-    assert_eq!(
-        theirs.text(0),
-        "stuck: waits on the server for 12m: the DAG is paused"
-    );
+    assert_eq!(theirs.text(0), "stuck: waits there for 12m: the DAG is paused");
 }
 
 #[test]
@@ -230,7 +227,7 @@ fn what_was_asked_for_a_day_is_told_before_its_state() {
     });
     let text = theirs.told(0).1;
     assert!(
-        text.starts_with("run what failed in 2023-01-01 again, asked by minh, is still to be sent; failed"),
+        text.starts_with("re-run what failed in 2023-01-01 (minh): still to be sent; failed"),
         "{text}"
     );
     theirs.run(1, RunPhase::Failed, 10);
