@@ -20,7 +20,7 @@ pub(crate) fn fit(text: &str, max: u16, mark: char) -> Cow<'_, str> {
     let mut used = 0;
     let mut out = String::new();
     for c in text.chars() {
-        let width = c.width().unwrap_or(0);
+        let width = at_most(c);
         if used + width > room {
             break;
         }
@@ -79,11 +79,18 @@ pub(crate) fn chop(text: &str, max: u16) -> Vec<&str> {
     }
 }
 
+/// The most columns that a character adds to a text. One of them makes the character before it wider, and has no width
+/// of its own; all others that act on their neighbours make a text narrower.
+fn at_most(c: char) -> usize {
+    const AS_EMOJI: char = '\u{fe0f}';
+    if c == AS_EMOJI { 1 } else { c.width().unwrap_or(0) }
+}
+
 /// The longest start of a text that fits, at least one character, and the rest.
 fn split(text: &str, max: u16) -> (&str, &str) {
     let mut used = 0;
     for (i, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
+        used += at_most(c);
         if used > usize::from(max) && i > 0 {
             return text.split_at(i);
         }
@@ -106,6 +113,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sign_that_widens_the_one_before_it_counts() {
+        assert_eq!(columns("0\u{fe0f}"), 2);
+        assert_eq!(chop("0\u{fe0f}A", 2), ["0\u{fe0f}", "A"]);
+        assert_eq!(fit("0\u{fe0f}AB", 3, '~'), "0\u{fe0f}~");
+        assert!(wrap("0\u{fe0f}A1\u{fe0f}", 2).iter().all(|l| columns(l) <= 2));
+    }
+
+    #[test]
     fn lines_break_at_blanks_and_long_words_in_themselves() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
@@ -117,9 +132,10 @@ mod tests {
         fn nothing_is_ever_wider_than_its_place(text in "\\PC{0,40}", max in 0u16..30) {
             prop_assert!(columns(&fit(&text, max, '~')) <= max);
             prop_assert_eq!(chop(&text, max).concat(), text.clone());
-            prop_assert!(max < 2 || chop(&text, max).iter().all(|piece| columns(piece) <= max));
-            for line in wrap(&text, max.max(2)) {
-                prop_assert!(columns(&line) <= max.max(2));
+            // No character is wider than three columns, and none is cut in two.
+            prop_assert!(max < 3 || chop(&text, max).iter().all(|piece| columns(piece) <= max));
+            for line in wrap(&text, max.max(3)) {
+                prop_assert!(columns(&line) <= max.max(3));
             }
         }
     }
