@@ -73,14 +73,16 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!broken.is_empty()))
 }
 
-/// The server that was named, or one that ends with what comes beside it.
+/// The server that was named, or one that ends with what comes beside it; `None` if it does not answer or start, which
+/// is then told by those who tried.
 fn find_server() -> Option<(Airflow, Option<Own>)> {
     let named = |what: &str| std::env::var(format!("BACKFILL_AIRFLOW3_{what}")).ok();
     let given = |what: &str| named(what).filter(|v| !v.is_empty());
     if let (Some(url), Some(dir)) = (given("URL"), given("DIR").map(Into::into)) {
-        return Some((Airflow { version: 3, url, dir }, None));
+        let named = Airflow { version: 3, url, dir };
+        std::panic::catch_unwind(|| named.get("/version")).ok()?;
+        return Some((named, None));
     }
-    // Says itself what is missing.
     let own = std::panic::catch_unwind(|| Own::start(3, "cost", &[])).ok()?;
     Some(((*own).clone(), Some(own)))
 }
