@@ -3,7 +3,7 @@
 //! 10,000 runs on a real Airflow 3.
 //!
 //! `cargo bench --bench airflow`. Takes the server that `BACKFILL_AIRFLOW3_URL` and `BACKFILL_AIRFLOW3_DIR` name, else
-//! starts one with `tests/services/airflow.sh` and stops it at the end. About ten minutes: what is looked at now and
+//! starts one with `tests/services/airflow.sh` and stops it at the end. About a quarter of an hour: what is looked at now and
 //! then is part of a steady minute only after the first five.
 //!
 //! Prints tables in Markdown. Exits with 1 if a bound is broken (requests of a cold start, its seconds beside the
@@ -89,7 +89,8 @@ fn find_server() -> Option<(Airflow, Option<Own>)> {
 
 fn conditions(server: &Airflow) -> String {
     let (today, version) = (chrono::Utc::now().date_naive(), server.get("/version"));
-    let (version, cores) = (&version["version"], thread::available_parallelism().unwrap());
+    let version = version["version"].as_str().unwrap();
+    let cores = thread::available_parallelism().unwrap();
     format!("{today}, Airflow {version}, {cores} cores, medians of {ROUNDS} rounds (fastest to slowest)")
 }
 
