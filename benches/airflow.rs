@@ -3,8 +3,8 @@
 //! 10,000 runs on a real Airflow 3.
 //!
 //! `cargo bench --bench airflow`. Takes the server that `BACKFILL_AIRFLOW3_URL` and `BACKFILL_AIRFLOW3_DIR` name, else
-//! starts one with `tests/services/airflow.sh` and stops it at the end. About a quarter of an hour: what is looked at now and
-//! then is part of a steady minute only after the first five.
+//! starts one with `tests/services/airflow.sh` and stops it at the end. About a quarter of an hour: what is looked at
+//! now and then is part of a steady minute only after the first five.
 //!
 //! Prints tables in Markdown. Exits with 1 if a bound is broken (requests of a cold start, its seconds beside the
 //! fastest plain way, requests of a steady minute), and with 2 if there is no server and nothing was measured.
