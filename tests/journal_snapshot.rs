@@ -24,6 +24,7 @@ const CANONICAL: &[(u32, &str)] = &[
     (2, "7f9a17f22bfe0ca74aa6540e"),
     (3, "773f1cd5541b610fd71807a5"),
     (4, "31958578b32f037f56ed6897"),
+    (5, "d1f786020a68433baf372130"),
 ];
 
 fn holder(journal: &mut Journal) -> u64 {
