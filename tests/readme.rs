@@ -388,6 +388,7 @@ fn night_here() -> Feed {
         name: here.clone(),
         running,
         slots: Some(8),
+        levers: false,
         seen: Some(night::t0310() - chrono::TimeDelta::seconds(3)),
         problem: None,
     };

@@ -159,7 +159,7 @@ fn a_shows_at_once_that_servers_are_asked_and_each_answer_as_it_comes() {
         "events_daily",
         "backfill 12",
         "2023-10-01 .. 2024-01-28",
-        "running, limit 3, by minh",
+        "running, limit 3, 61 waiting",
     ] {
         assert!(drawn.contains(words), "{words}\n{drawn}");
     }
@@ -247,7 +247,7 @@ fn the_form_is_filled_in_by_the_server_and_nothing_typed_is_overwritten() {
     for words in [
         "PROD",
         "native backfill 12, running, limit 3, by minh",
-        "on the server nothing",
+        "nothing changes there until you ask",
         "backfill attach airflow-eu --native-backfill 12",
     ] {
         assert!(drawn.contains(words), "{words}\n{drawn}");

@@ -400,10 +400,11 @@ fn none_of_the_levers_moves_without_its_dialog() {
 #[test]
 fn no_dialog_of_theirs_uses_a_word_of_ours() {
     for case in theirs::all() {
-        let attached = case.feed.state.backfills[case.app.backfill.as_ref().unwrap()]
-            .spec
-            .attach
-            .is_some();
+        let attached = case
+            .app
+            .backfill
+            .as_ref()
+            .is_some_and(|name| case.feed.state.backfills[name].spec.attach.is_some());
         if !attached || !matches!(case.app.layers.last(), Some(Layer::Plan(_) | Layer::Throttle(_))) {
             continue;
         }

@@ -103,6 +103,11 @@ impl ExecutorConfig {
         }
     }
 
+    /// Whether what somebody else started there can be attached to.
+    pub const fn has_levers(&self) -> bool {
+        matches!(self, Self::Airflow(_))
+    }
+
     /// The word for where it runs, if it has one of its own.
     pub fn environment(&self) -> Option<&str> {
         match self {

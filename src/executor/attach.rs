@@ -134,7 +134,7 @@ pub struct Offer {
     pub native: Option<u64>,
     /// First and last day, inclusive, as far as they can be told.
     pub window: Option<(chrono::NaiveDate, chrono::NaiveDate)>,
-    /// In words: `running, limit 3, by minh`, `1,261 runs, 12 failed`.
+    /// In words: `running, limit 3, 90 waiting`, `1,261 runs, 12 failed`.
     pub words: String,
 }
 

@@ -57,6 +57,8 @@ pub struct ExecutorView {
     pub running: u32,
     /// Slots; `None` of one that has none of its own.
     pub slots: Option<u32>,
+    /// What somebody else started there can be attached to.
+    pub levers: bool,
     /// When it answered last.
     pub seen: Option<Time>,
     /// What is wrong with it, in words, with the key that helps.

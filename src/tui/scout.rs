@@ -9,7 +9,7 @@ use super::{
     terminal::run::{Hands, Inbox},
 };
 use crate::{
-    config::{self, Config, ExecutorConfig},
+    config::{self, Config},
     domain::{
         ids::{BackfillId, Name},
         text::one_line,
@@ -153,7 +153,7 @@ async fn offers(config: &Config, tell: &dyn Fn(Scouted)) {
     let mut named = Vec::new();
     let mut unfit = Vec::new();
     for (name, settings) in &config.executors {
-        if matches!(settings, ExecutorConfig::Local { .. }) {
+        if !settings.has_levers() {
             continue;
         }
         named.push(name.clone());
@@ -210,7 +210,12 @@ async fn order(config: &Config, mut wanted: Wanted) -> Result<Ordered, String> {
         ));
     }
     if let Some(unknown) = wanted.signals.iter().find(|s| !config.signals.contains_key(*s)) {
-        return Err(format!("there is no signal {unknown}"));
+        let all: Vec<&str> = config.signals.keys().map(Name::as_str).collect();
+        let all = match all[..] {
+            [] => "none is configured".to_owned(),
+            _ => format!("configured: {}", all.join(", ")),
+        };
+        return Err(format!("there is no signal {unknown}; {all}"));
     }
     if let Some(pool) = &wanted.pool {
         let levers = levers(config, &wanted.executor)?;

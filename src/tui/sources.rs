@@ -290,6 +290,7 @@ impl Opened {
                 name: name.clone(),
                 running: running(name),
                 slots: config.slots(),
+                levers: config.has_levers(),
                 seen: last.map(|o| o.as_of),
                 problem,
             };

@@ -52,7 +52,7 @@ async fn unfinished_native_backfills_come_first_then_dags_with_many_runs_those_a
     assert_eq!(
         shown,
         [
-            "busy Some(3) 2024-01-01..2024-04-29 paused, limit 3, 90 runs wait",
+            "busy Some(3) 2024-01-01..2024-04-29 paused, limit 3, 90 waiting",
             "paused None - 30 runs, 5 waiting, DAG paused",
             "calm None - 2,000 runs",
             "events_daily None 2021-01-03..2024-06-16 1,261 runs, 12 failed",

@@ -458,6 +458,7 @@ fn executor(n: &str, running: u32, slots: u32, seen: Time, problem: Option<&str>
         name: name(n),
         running,
         slots: Some(slots),
+        levers: n.starts_with("airflow"),
         seen: Some(seen),
         problem: problem.map(str::to_owned),
     };

@@ -467,8 +467,8 @@ pub fn offers() -> Vec<Offer> {
     let autumn = Some((day(2023, 10, 1), day(2024, 1, 28)));
     let years = Some((day(2021, 1, 1), day(2024, 12, 31)));
     vec![
-        offer("events_daily", Some(12), autumn, "running, limit 3, by minh"),
-        offer("events_hourly", Some(13), None, "paused, limit 16, by ilse"),
+        offer("events_daily", Some(12), autumn, "running, limit 3, 61 waiting"),
+        offer("events_hourly", Some(13), None, "paused, limit 16, 1,220 waiting"),
         offer("orders_daily", None, years, "1,261 runs, 12 failed"),
     ]
 }
@@ -530,6 +530,15 @@ pub fn attach_form() -> Case {
     case
 }
 
+/// Nothing was started here yet, and there is a server on which others start.
+fn first_start() -> Case {
+    let mut case = cases::first_start();
+    case.name = "first-start-airflow";
+    case.feed.config = Some(Ok("/etc/backfill/config.toml".to_owned()));
+    case.feed.executors = cases::running().feed.executors;
+    case
+}
+
 /// Every state worth looking at.
 pub fn all() -> Vec<Case> {
     vec![
@@ -552,8 +561,10 @@ pub fn all() -> Vec<Case> {
         running().after("attached-freeze", &palette("pause-dag")),
         running().after("attached-why", &["w"]),
         running().after("attached-help", &["?"]),
+        running().after("attached-drawer", &["enter"]),
         attach_list(),
         attach_form(),
+        first_start(),
     ]
 }
 

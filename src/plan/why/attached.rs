@@ -202,7 +202,7 @@ impl See<'_> {
         match &self.facts.stuck {
             Some(stuck) => Why::new(
                 "stuck",
-                format!("{runs}, by its word; but {stuck}{}", self.of_several()),
+                format!("{stuck}, though it {runs}{}", self.of_several()),
                 "K stops it",
             ),
             None => Why::new("running", format!("{runs}{}", self.of_several()), "K stops it"),

@@ -100,10 +100,11 @@ pub(super) fn can_mark(app: &App, feed: &Feed) -> Result<(), String> {
     has_cursor(app, feed)
 }
 
-/// There is a configuration, which names the servers.
+/// There is a configuration, and it names a server that others use, too.
 pub(super) fn can_attach(_: &App, feed: &Feed) -> Result<(), String> {
     match &feed.config {
-        Some(Ok(_)) => Ok(()),
+        Some(Ok(_)) if feed.executors.values().any(|e| e.levers) => Ok(()),
+        Some(Ok(_)) => Err("all executors here are local: there is nothing to attach to".to_owned()),
         Some(Err(why)) => Err(why.clone()),
         None => Err("the configuration has not been read yet".to_owned()),
     }

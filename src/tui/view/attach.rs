@@ -5,8 +5,9 @@ use super::{
     footer::input,
     header::is_production,
     numbers::age,
-    overlay::{hidden, rows},
+    overlay::hidden,
     scene::Scene,
+    sentences::clauses,
 };
 use crate::tui::{
     attaching::{Attaching, Choice, Field, Form},
@@ -14,12 +15,13 @@ use crate::tui::{
     theme::Token,
     widgets::{
         canvas::{Canvas, Piece, p},
-        fit::{columns, fit},
+        fit::{columns, fit, wrap},
     },
 };
 use ratatui::layout::{Position, Rect};
 
-const WIDTH: u16 = 90;
+/// Columns of the list where there is room.
+const WIDTH: u16 = 100;
 
 /// Draws the layer. Returns where something is typed.
 pub(super) fn draw(
@@ -47,25 +49,9 @@ fn native(choice: &Choice) -> String {
         .map_or_else(String::new, |id| format!("backfill {id}"))
 }
 
-/// As many parts of `running, limit 3, by minh` as there is room for, the first one in any case.
-fn whole_parts(words: &str, room: u16) -> &str {
-    let mut kept = words;
-    while columns(kept) > room {
-        match kept.rsplit_once(", ") {
-            Some((shorter, _)) => kept = shorter,
-            None => break,
-        }
-    }
-    kept
-}
-
 fn list(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, attaching: &Attaching) -> Option<Position> {
     let look = scene.look;
-    let (text, muted, key) = (
-        look.ink(Token::Text),
-        look.ink(Token::Muted),
-        look.bold(Token::Accent),
-    );
+    let (muted, key) = (look.ink(Token::Muted), look.bold(Token::Accent));
     let wide = WIDTH.min(area.width.saturating_sub(2));
     let choices = attaching.choices();
     let chosen = attaching.chosen.min(choices.len().saturating_sub(1));
@@ -79,41 +65,32 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, attaching: &Atta
         });
     }
     let heads = body.len();
-    let room = usize::from(area.height.saturating_sub(8 + heads as u16)).clamp(1, 14);
+    let table = Table::of(&choices, wide.saturating_sub(LABEL + 2));
+    // Above and below the rows, and what is told of the chosen one.
+    let around = 7 + heads as u16 + if table.fits { 0 } else { 3 };
+    let room = usize::from(area.height.saturating_sub(around)).clamp(1, 14);
     let first = chosen.saturating_sub(room - 1);
-    let several = choices.iter().any(|c| c.executor != choices[0].executor);
-    let dags = choices
-        .iter()
-        .map(|c| columns(&c.offer.dag))
-        .max()
-        .unwrap_or(0)
-        .clamp(8, 24);
     for (i, choice) in choices.iter().enumerate().skip(first).take(room) {
         let here = i == chosen;
         let mark = if here { look.glyphs.slot_used } else { ' ' };
-        let dag = fit(&choice.offer.dag, dags, look.glyphs.cut_off);
-        let blanks = " ".repeat(usize::from(dags.saturating_sub(columns(&dag))));
-        let place = if several {
-            format!("{}  ", choice.executor)
-        } else {
-            String::new()
-        };
-        let name = if here { look.bold(Token::Bright) } else { text };
-        let before = 2 + dags + 2 + columns(&place) + 12 + 26;
-        // Between the frame and its margins.
-        let left = wide.saturating_sub(4).saturating_sub(before);
+        let mut pieces = vec![p(format!("{mark} "), key)];
+        pieces.extend(table.row(scene, choice, here));
         body.push(Row {
             label: None,
-            pieces: vec![
-                p(format!("{mark} "), key),
-                p(format!("{dag}{blanks}  "), name),
-                p(place, muted),
-                p(format!("{:<12}", native(choice)), text),
-                p(format!("{:<26}", window(choice)), muted),
-                p(whole_parts(&choice.offer.words, left).to_owned(), muted),
-            ],
+            pieces,
             indent: back,
         });
+    }
+    // What had no room in its row is told of the chosen one.
+    if let Some(choice) = choices.get(chosen).filter(|_| !table.fits) {
+        body.push(Row::blank());
+        for line in wrap(&choice.offer.words, wide.saturating_sub(LABEL + 4)) {
+            body.push(Row {
+                label: None,
+                pieces: vec![p(format!("  {line}"), muted)],
+                indent: back,
+            });
+        }
     }
     let mut last = vec![
         p("enter", key),
@@ -176,6 +153,68 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, attaching: &Atta
     ))
 }
 
+/// The columns of the list: each as wide as what stands in it.
+struct Table {
+    dag: u16,
+    place: u16,
+    native: u16,
+    window: u16,
+    /// What is left for the words.
+    words: u16,
+    /// All words fit whole.
+    fits: bool,
+}
+
+impl Table {
+    fn of(choices: &[Choice], room: u16) -> Self {
+        let widest = |text: &dyn Fn(&Choice) -> String| {
+            let widths = choices.iter().map(|c| columns(&text(c)));
+            widths.max().unwrap_or(0)
+        };
+        let several = choices.iter().any(|c| c.executor != choices[0].executor);
+        let place = widest(&|c| c.executor.to_string());
+        let mut table = Self {
+            dag: widest(&|c| c.offer.dag.clone()).min(28),
+            place: if several { place.min(16) } else { 0 },
+            native: widest(&native),
+            window: widest(&window),
+            words: 0,
+            fits: false,
+        };
+        let gaps = [table.dag, table.place, table.native, table.window];
+        let taken: u16 = gaps.iter().filter(|w| **w > 0).map(|w| w + 2).sum();
+        // The mark stands before them.
+        table.words = room.saturating_sub(taken + 2);
+        table.fits = widest(&|c| c.offer.words.clone()) <= table.words;
+        table
+    }
+
+    fn row<'a>(&self, scene: &Scene<'_>, choice: &Choice, here: bool) -> Vec<Piece<'a>> {
+        let look = scene.look;
+        let (text, muted) = (look.ink(Token::Text), look.ink(Token::Muted));
+        let name = if here { look.bold(Token::Bright) } else { text };
+        let words = clauses(&choice.offer.words, |s| columns(s) <= self.words);
+        let words = if columns(words) <= self.words { words } else { "" };
+        let cells = [
+            (self.dag, choice.offer.dag.clone(), name),
+            (self.place, choice.executor.to_string(), muted),
+            (self.native, native(choice), text),
+            (self.window, window(choice), muted),
+        ];
+        let mut pieces: Vec<Piece<'a>> = cells
+            .into_iter()
+            .filter(|(wide, ..)| *wide > 0)
+            .map(|(wide, says, style)| {
+                let says = fit(&says, wide, look.glyphs.cut_off);
+                let blanks = " ".repeat(usize::from(wide.saturating_sub(columns(&says)) + 2));
+                p(format!("{says}{blanks}"), style)
+            })
+            .collect();
+        pieces.push(p(words.to_owned(), muted));
+        pieces
+    }
+}
+
 /// Executors that are being asked, that did not say, or that have nothing.
 fn states<'a>(scene: &Scene<'_>, attaching: &Attaching) -> Vec<Piece<'a>> {
     let look = scene.look;
@@ -188,7 +227,7 @@ fn states<'a>(scene: &Scene<'_>, attaching: &Attaching) -> Vec<Piece<'a>> {
         return vec![p(format!("asking the servers for {asked} .."), muted)];
     };
     if places.is_empty() {
-        let text = "no executor here could hold backfills of others: all of them are local";
+        let text = "all executors here are local: there is nothing to attach to";
         return vec![p(text, warn)];
     }
     let state = |place: &crate::tui::attaching::Place| {
@@ -215,7 +254,7 @@ fn draw_form(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, form: &Form
     );
     let wide = 78u16.min(area.width.saturating_sub(2));
     let room = wide.saturating_sub(VALUE + 3);
-    let mut body = rows(p("is", muted), &is(form), room, text);
+    let mut body = Row::wrapped(&p("is", muted), &is(form), room, text);
     let first = body.len() as u16;
     for field in Field::ALL {
         let here = field == form.at;
@@ -228,14 +267,13 @@ fn draw_form(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, form: &Form
         body.push(Row::new(label, vec![piece]));
     }
     body.push(Row::blank());
-    let effect = "it is looked at every few seconds; on the server nothing changes until you ask for it";
-    body.extend(rows(p("effect", muted), effect, room, text));
+    body.extend(Row::wrapped(&p("effect", muted), &effect(form), room, text));
     if scene.feed.lease == LeaseView::Nobody {
         let starts = "a supervisor in the background, because nobody supervises";
-        body.extend(rows(p("starts", muted), starts, room, text));
+        body.extend(Row::wrapped(&p("starts", muted), starts, room, text));
     }
     body.push(Row::blank());
-    body.extend(rows(p("same as", muted), &same_as(form), room, text));
+    body.extend(Row::wrapped(&p("same as", muted), &same_as(form), room, text));
     let outcome = match (&form.outcome, &form.known) {
         (Some(outcome), _) => p(outcome.clone(), look.bold(Token::Warn)),
         (None, None) => p(format!("asking {} ..", form.choice.executor), muted),
@@ -329,6 +367,31 @@ fn is(form: &Form) -> String {
             )
         }
     }
+}
+
+/// What it will do: with signals it is not only looked at.
+fn effect(form: &Form) -> String {
+    let names = form.value(Field::Signals).split([',', ' ']);
+    let names: Vec<&str> = names.filter(|s| !s.is_empty()).collect();
+    let Some((last, others)) = names.split_last() else {
+        return "it is looked at; nothing changes there until you ask".to_owned();
+    };
+    let who = match others {
+        [] => format!("{last} lags"),
+        others => format!("{} or {last} lag", others.join(", ")),
+    };
+    let native = form
+        .known
+        .as_ref()
+        .and_then(|k| k.as_ref().ok()?.found.native.as_ref());
+    let pauses = native.is_some_and(|n| n.completed.is_none());
+    let pool = form.value(Field::Pool);
+    let does = match (pauses, pool) {
+        (true, "") => "it is paused there".to_owned(),
+        (false, pool) => format!("pool {pool} gets fewer slots"),
+        (true, pool) => format!("pool {pool} gets fewer slots and it is paused there"),
+    };
+    format!("it is looked at; while {who}, {does}")
 }
 
 /// The same as a command line.

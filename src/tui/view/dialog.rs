@@ -12,7 +12,7 @@ use crate::{
     plan::preview::Ask,
     tui::{
         model::PlanDialog,
-        theme::{Level, Token},
+        theme::{Level, Look, Token},
         update::select::is_chosen,
         widgets::{
             canvas::{Canvas, Piece, p},
@@ -57,6 +57,32 @@ impl<'a> Row<'a> {
             pieces,
             indent: 0,
         }
+    }
+
+    /// A row for each, the label at the first.
+    pub fn all(label: &Piece<'a>, rows: impl IntoIterator<Item = Vec<Piece<'a>>>) -> Vec<Self> {
+        let row = |(i, pieces)| match i {
+            0 => Self::new(label.clone(), pieces),
+            _ => Self::more(pieces),
+        };
+        rows.into_iter().enumerate().map(row).collect()
+    }
+
+    /// A sentence in as many rows as it needs, none wider than `room`.
+    pub fn wrapped(label: &Piece<'a>, sentence: &str, room: u16, style: Style) -> Vec<Self> {
+        let lines = wrap(sentence, room).into_iter();
+        Self::all(label, lines.map(|line| vec![p(line, style)]))
+    }
+
+    /// What can be typed, each with what it means.
+    pub fn grammar(look: &Look, lines: &[(String, &'static str)]) -> Vec<Self> {
+        let line = |(says, means): &(String, &'static str)| {
+            vec![
+                p(format!("{says:<11}"), look.bold(Token::Accent)),
+                p(*means, look.ink(Token::Muted)),
+            ]
+        };
+        Self::all(&p("type", look.ink(Token::Muted)), lines.iter().map(line))
     }
 }
 
@@ -246,31 +272,14 @@ pub(super) fn plan(
         body.extend(not);
         body.push(Row::blank());
     }
+    let room = 78u16.min(area.width).saturating_sub(VALUE + 4);
     for (name, value) in &preview.facts {
-        let lines = wrap(value, 78u16.min(area.width).saturating_sub(VALUE + 4));
-        for (i, line) in lines.into_iter().enumerate() {
-            let pieces = vec![p(line, text)];
-            body.push(if i == 0 {
-                Row::new(label(name), pieces)
-            } else {
-                Row::more(pieces)
-            });
-        }
+        body.extend(Row::wrapped(&label(name), value, room, text));
     }
     if !preview.facts.is_empty() {
         body.push(Row::blank());
     }
-    for (i, line) in wrap(&preview.same_as, 78u16.min(area.width).saturating_sub(VALUE + 4))
-        .into_iter()
-        .enumerate()
-    {
-        let pieces = vec![p(line, text)];
-        body.push(if i == 0 {
-            Row::new(label("same as"), pieces)
-        } else {
-            Row::more(pieces)
-        });
-    }
+    body.extend(Row::wrapped(&label("same as"), &preview.same_as, room, text));
     // Of somebody else's backfill the picture is as old as the last look at its server.
     let seen = scene.backfill.and_then(|b| b.seen.as_ref()?.as_of);
     let age = until(scene.now - seen.unwrap_or(scene.feed.as_of));
@@ -281,14 +290,9 @@ pub(super) fn plan(
     body.push(Row::more(vec![p(stamp, faint)]));
     if !dialog.changed.is_empty() {
         body.push(Row::blank());
-        for (i, line) in dialog.changed.iter().enumerate() {
-            let pieces = vec![p(line.clone(), look.bold(Token::Warn))];
-            body.push(if i == 0 {
-                Row::new(p("changed", look.bold(Token::Warn)), pieces)
-            } else {
-                Row::more(pieces)
-            });
-        }
+        let warn = look.bold(Token::Warn);
+        let lines = dialog.changed.iter().map(|line| vec![p(line.clone(), warn)]);
+        body.extend(Row::all(&p("changed", warn), lines));
     }
     let sheet = Sheet {
         title: vec![p(preview.title.clone(), look.bold(Token::Bright))],

@@ -27,6 +27,7 @@ struct Columns {
     values: u16,
     took: u16,
     profile: Option<u16>,
+    /// How it ended; of somebody else's run, which one it is.
     ended: u16,
 }
 
@@ -175,8 +176,21 @@ impl Drawer<'_> {
         inside.log(canvas, strip, y, bottom.saturating_sub(2 * u16::from(keys)));
     }
 
+    /// Somebody else's runs have no profile.
     const fn columns(&self) -> Columns {
-        if self.area.width < 64 { SLIM } else { WIDE }
+        match (self.area.width < 64, self.is_theirs()) {
+            (true, _) => SLIM,
+            (false, false) => WIDE,
+            (false, true) => Columns {
+                profile: None,
+                ended: 19,
+                ..WIDE
+            },
+        }
+    }
+
+    const fn is_theirs(&self) -> bool {
+        self.backfill.spec.attach.is_some()
     }
 
     fn head(&self, canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16) {
@@ -223,8 +237,16 @@ impl Drawer<'_> {
         let (text, muted) = (look.ink(Token::Text), look.ink(Token::Muted));
         let spec = &self.backfill.spec;
         let id = self.chunk.id;
-        let lane = spec.lane(id);
         let mut rows = Vec::new();
+        if self.is_theirs() {
+            rows.push(Row {
+                label: "of",
+                value: vec![(spec.target.clone(), text)],
+            });
+            rows.push(self.interval());
+            return rows;
+        }
+        let lane = spec.lane(id);
         if !spec.source.is_empty() {
             let parts: Vec<String> = spec.source.iter().map(|(k, v)| format!("{k} {v}")).collect();
             rows.push(Row {
@@ -244,21 +266,7 @@ impl Drawer<'_> {
                 (published.to_owned(), muted),
             ],
         });
-        let (from, to) = (self.chunk.interval.start, self.chunk.interval.end);
-        let local = |t: crate::domain::Time| {
-            t.with_timezone(&spec.timezone)
-                .format("%Y-%m-%d %H:%M %z")
-                .to_string()
-        };
-        let span = if self.area.width < 64 {
-            local(from)
-        } else {
-            format!("{} to {}", local(from), local(to))
-        };
-        rows.push(Row {
-            label: "interval",
-            value: vec![(span, text), (format!("  {}", duration(to - from)), muted)],
-        });
+        rows.push(self.interval());
         let profile = spec
             .profiles
             .get(spec.first_profile(id))
@@ -272,6 +280,26 @@ impl Drawer<'_> {
             ],
         });
         rows
+    }
+
+    fn interval(&self) -> Row<'static> {
+        let look = self.scene.look;
+        let (text, muted) = (look.ink(Token::Text), look.ink(Token::Muted));
+        let (from, to) = (self.chunk.interval.start, self.chunk.interval.end);
+        let local = |t: crate::domain::Time| {
+            t.with_timezone(&self.backfill.spec.timezone)
+                .format("%Y-%m-%d %H:%M %z")
+                .to_string()
+        };
+        let span = if self.area.width < 64 {
+            local(from)
+        } else {
+            format!("{} to {}", local(from), local(to))
+        };
+        Row {
+            label: "interval",
+            value: vec![(span, text), (format!("  {}", duration(to - from)), muted)],
+        }
     }
 
     /// Keys that do something to this chunk, as the action table has them.
@@ -306,14 +334,19 @@ impl Drawer<'_> {
         if y >= bottom {
             return y;
         }
-        canvas.put(x, y, end, "ATTEMPTS", look.bold(Token::Muted));
+        let (title, last) = if self.is_theirs() {
+            ("RUNS", "run")
+        } else {
+            ("ATTEMPTS", "ended")
+        };
+        canvas.put(x, y, end, title, look.bold(Token::Muted));
         let values = self.area.x + self.columns().values;
         if self.chunk.attempts.is_empty() {
             canvas.put(values, y, end, "none yet", look.ink(Token::Muted));
             return y + 1;
         }
         let columns = self.columns();
-        for (dx, head) in [(0, "start"), (columns.took, "took"), (columns.ended, "ended")] {
+        for (dx, head) in [(0, "start"), (columns.took, "took"), (columns.ended, last)] {
             canvas.put(values + dx, y, end, head, faint);
         }
         if let Some(dx) = columns.profile {
@@ -361,6 +394,13 @@ impl Drawer<'_> {
                 text,
             );
         }
+        if let Some(run) = attempt.run.as_ref().filter(|_| self.is_theirs()) {
+            let id = [p(run.0.as_str(), text)];
+            let note = attempt.note.as_deref().map(|note| format!("  {note}"));
+            let note = note.map(|note| vec![p(note, look.ink(Token::Muted))]);
+            canvas.and_items(values + columns.ended, y, end, &id, note.as_slice());
+            return;
+        }
         let mut ended = match (&attempt.failure, attempt.phase) {
             (Some(failure), _) => words(failure),
             (None, phase) if phase.is_open() => format!("{} on {}", phase.word(), attempt.executor),
@@ -398,7 +438,8 @@ impl Drawer<'_> {
             .iter()
             .find(|a| a.no == attempt.no)
             .map(|a| a.executor.as_str());
-        let remark = format!("attempt {} on {}", attempt.no, executor.unwrap_or("?"));
+        let noun = if self.is_theirs() { "run" } else { "attempt" };
+        let remark = format!("{noun} {} on {}", attempt.no, executor.unwrap_or("?"));
         canvas.put(values, y, end, &remark, look.ink(Token::Faint));
         let room = usize::from(bottom.saturating_sub(y + 1));
         if lines.is_empty() {

@@ -4,6 +4,8 @@ use super::{numbers::until, scene::Scene};
 use crate::{
     domain::state::ChunkState,
     tui::{
+        action::{Id, action, availability},
+        keymap::{Place, key_of},
         theme::Token,
         widgets::canvas::{Canvas, p},
     },
@@ -107,7 +109,10 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     };
     line(canvas, &mut y, &[p(says, muted)]);
     y += 1;
-    for (command, does) in WITHOUT_CONFIG {
+    let attach = action(Id::AttachTo);
+    let can = availability(attach, scene.app, scene.feed).is_ready();
+    let attach = can.then(|| (key_of(Id::AttachTo, Place::Calendar), attach.about));
+    for (command, does) in attach.into_iter().chain(WITHOUT_CONFIG) {
         let pieces = [
             p(format!("{command:<24}"), look.bold(Token::Accent)),
             p(does, text),

@@ -314,7 +314,7 @@ impl<'a> Inside<'a> {
 
     /// `load, try 1 of 3`, and of which attempt if it is not the newest one's.
     fn what(&self, log: &TaskLog) -> String {
-        title(log, self.view, self.chunk)
+        title(log, self.view, self.chunk, is_theirs(self.scene))
     }
 }
 
@@ -361,14 +361,26 @@ fn name(row: &Row<'_>) -> String {
     }
 }
 
-/// Of which task and try a log is.
-pub(super) fn title(log: &TaskLog, view: Option<&InsideView>, chunk: &Chunk) -> String {
+/// Whether the runs are somebody else's.
+fn is_theirs(scene: &Scene<'_>) -> bool {
+    scene.backfill.is_some_and(|b| b.spec.attach.is_some())
+}
+
+/// Of which task and try a log is, and of which attempt where there are several; of `theirs`, of which run.
+fn title(log: &TaskLog, view: Option<&InsideView>, chunk: &Chunk, theirs: bool) -> String {
     let task = view.and_then(|v| v.tasks().iter().find(|t| t.key == log.key));
     if log.try_no == 0 {
         return format!("{} has not begun", log.key);
     }
     let tries = task.map_or(log.try_no, |t| t.tries.max(log.try_no));
     let mut title = format!("{}, try {} of {tries}", log.key, log.try_no);
+    if theirs {
+        // Its tries are all of one run, and nothing of it was ordered here.
+        if let Some(view) = view.filter(|_| chunk.attempts.len() > 1) {
+            title.push_str(&format!(", run {}", view.attempt.no));
+        }
+        return title;
+    }
     // Tries are counted through all attempts of a run.
     let known = view
         .and_then(|v| v.tries.as_ref())
@@ -431,7 +443,11 @@ pub(super) fn full(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, view:
         }
         return;
     };
-    let mut title = format!("{} of {}", title(log, Some(view), chunk), chunk.id);
+    let mut title = format!(
+        "{} of {}",
+        title(log, Some(view), chunk, is_theirs(scene)),
+        chunk.id
+    );
     let trouble = view.trouble.as_ref().or(log.trouble.as_ref());
     let mut top = area.y + 1;
     for line in trouble.map_or_else(Vec::new, |t| trouble_lines(t, scene, end.saturating_sub(x))) {

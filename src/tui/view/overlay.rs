@@ -45,7 +45,6 @@ pub(super) fn throttle(
     let now = allowed(backfill, scene.now);
     let max = backfill.spec.max_limit;
     let running = backfill.running_weight();
-    let width = 78u16.min(area.width.saturating_sub(2));
     let mut body = vec![Row::new(
         label("now"),
         vec![
@@ -53,20 +52,9 @@ pub(super) fn throttle(
             p(format!(", running {running}, max_limit {max}"), muted),
         ],
     )];
-    for (i, line) in wrap(
-        &why(scene.feed, backfill, scene.now),
-        width.saturating_sub(VALUE + 3),
-    )
-    .into_iter()
-    .enumerate()
-    {
-        let pieces = vec![p(line, text)];
-        body.push(if i == 0 {
-            Row::new(label("why"), pieces)
-        } else {
-            Row::more(pieces)
-        });
-    }
+    let room = 78u16.min(area.width.saturating_sub(2)).saturating_sub(VALUE + 3);
+    let why = why(scene.feed, backfill, scene.now);
+    body.extend(Row::wrapped(&label("why"), &why, room, text));
     if let Some((cap, mark)) = &backfill.cap {
         let says = format!("{cap}, set by {}", mark.by.name);
         body.push(Row::new(label("cap"), vec![p(says, text)]));
@@ -76,7 +64,16 @@ pub(super) fn throttle(
     let wanted = limit_of(typed).map(|n| n.min(max));
     body.push(Row::new(label("new limit"), Vec::new()));
     body.push(Row::more(slider(scene, wanted, now.value, max)));
-    body.extend(grammar(scene, max));
+    let n = max.clamp(1, 6);
+    let lines = [
+        (n.to_string(), "cap: never more than this, until it is taken away"),
+        (
+            format!("{n} for 30m"),
+            "force: for so long, even if lag allows less",
+        ),
+        ("auto".to_owned(), "neither cap nor force: the controller alone"),
+    ];
+    body.extend(Row::grammar(look, &lines));
     body.push(Row::blank());
     let estimate = scene.estimate();
     let mut row = |name: &'static str, limit: u32, eta: Option<Eta>| {
@@ -90,10 +87,7 @@ pub(super) fn throttle(
         row("ends then", wanted, asked.map(|(_, eta)| eta));
     }
     body.push(Row::blank());
-    for line in wrap(
-        &effect(typed, max, running, now.value),
-        width.saturating_sub(VALUE + 3),
-    ) {
+    for line in wrap(&effect(typed, max, running, now.value), room) {
         body.push(Row::more(vec![p(line, muted)]));
     }
     let key = look.bold(Token::Accent);
@@ -152,31 +146,6 @@ fn slider<'a>(
     ]
 }
 
-/// What can be typed, each with what it means.
-fn grammar<'a>(scene: &Scene<'_>, max: u32) -> Vec<Row<'a>> {
-    let look = scene.look;
-    let n = max.clamp(1, 6);
-    let lines = [
-        (n.to_string(), "cap: never more than this, until it is taken away"),
-        (
-            format!("{n} for 30m"),
-            "force: for so long, even if lag allows less",
-        ),
-        ("auto".to_owned(), "neither cap nor force: the controller alone"),
-    ];
-    let row = |(i, (says, means)): (usize, (String, &'static str))| {
-        let pieces = vec![
-            p(format!("{says:<11}"), look.bold(Token::Accent)),
-            p(means, look.ink(Token::Muted)),
-        ];
-        match i {
-            0 => Row::new(p("type", look.ink(Token::Muted)), pieces),
-            _ => Row::more(pieces),
-        }
-    };
-    lines.into_iter().enumerate().map(row).collect()
-}
-
 /// What the line does, before anything is sent.
 fn effect(typed: &str, max: u32, running: u32, now: u32) -> String {
     match read_limit(typed) {
@@ -216,10 +185,10 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
             let sign = format!("  {} {}", look.glyphs.narrow(chunk.state), chunk.state.word());
             let title = vec![p(date(backfill, chunk), bright), p(sign, word)];
             let (why, unblock) = reason(chunk, scene);
-            let mut body = rows(p("why", muted), &why, room, text);
+            let mut body = Row::wrapped(&p("why", muted), &why, room, text);
             if !unblock.is_empty() {
                 body.push(Row::blank());
-                body.extend(rows(p("to change", muted), &unblock, room, text));
+                body.extend(Row::wrapped(&p("to change", muted), &unblock, room, text));
             }
             (title, body)
         }
@@ -227,8 +196,8 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     };
     if let Some(backfill) = scene.backfill {
         body.push(Row::blank());
-        body.extend(rows(
-            p("the order", muted),
+        body.extend(Row::wrapped(
+            &p("the order", muted),
             &why(scene.feed, backfill, scene.now),
             room,
             muted,
@@ -247,24 +216,6 @@ pub(super) fn explain(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         width,
     };
     sheet.draw(canvas, area, scene);
-}
-
-pub(super) fn rows<'a>(
-    label: crate::tui::widgets::canvas::Piece<'a>,
-    sentence: &str,
-    room: u16,
-    style: ratatui::style::Style,
-) -> Vec<Row<'a>> {
-    let mut rows = Vec::new();
-    for (i, line) in wrap(sentence, room).into_iter().enumerate() {
-        let pieces = vec![p(line, style)];
-        rows.push(if i == 0 {
-            Row::new(label.clone(), pieces)
-        } else {
-            Row::more(pieces)
-        });
-    }
-    rows
 }
 
 /// How many rows are out of sight above and below, so that nobody takes a part of a list for all of it.

@@ -348,16 +348,22 @@ fn why_limited(backfill: &Backfill, now: Time) -> String {
     }
 }
 
-/// Cuts a sentence at the end of a clause so that it fits, or not at all if it fits already.
+/// Cuts a sentence at the end of a clause so that it fits, or not at all if it fits already. Where that would leave
+/// little of a long sentence and more than half of the room empty, it is left whole, to be cut where the room ends.
 pub fn clauses(sentence: &str, fits: impl Fn(&str) -> bool) -> &str {
     let mut rest = sentence;
+    let fitting = sentence.char_indices().map(|(at, _)| at);
+    let room = fitting
+        .take_while(|at| fits(&sentence[..*at]))
+        .last()
+        .unwrap_or(0);
     while !fits(rest) {
         let cut = ["; ", ", ", ": "]
             .iter()
             .filter_map(|mark| rest.rfind(mark))
             .max();
         match cut {
-            Some(at) if at > sentence.len() / 3 => rest = &rest[..at],
+            Some(at) if at > sentence.len() / 3 || at > room / 2 => rest = &rest[..at],
             _ => return sentence,
         }
     }

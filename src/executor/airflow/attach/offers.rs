@@ -12,7 +12,10 @@ use super::{
     held::Key,
     read::{Wanted, newest_native, some_runs},
 };
-use crate::{domain::text, executor::attach::Offer};
+use crate::{
+    domain::{human::with_commas, text},
+    executor::attach::Offer,
+};
 use chrono::NaiveDate;
 use std::collections::HashMap;
 
@@ -94,7 +97,10 @@ async fn native(server: &Connection, busy: &[(&Dag, &DagStats)]) -> Result<Vec<O
             dag: dag.id.clone(),
             native: Some(native.id),
             window: Some((native.from.date_naive(), native.to.date_naive())),
-            words: format!("{state}{limit}, {} runs wait", stats.count(&RunState::Queued)),
+            words: format!(
+                "{state}{limit}, {} waiting",
+                with_commas(stats.count(&RunState::Queued))
+            ),
         });
     }
     Ok(offers)
@@ -118,7 +124,7 @@ async fn window(server: &Connection, dag: &Dag) -> Result<Option<(NaiveDate, Nai
 }
 
 fn words(dag: &Dag, stats: &DagStats) -> String {
-    let mut words = format!("{} runs", grouped(stats.total()));
+    let mut words = format!("{} runs", with_commas(stats.total()));
     for (state, what) in [
         (RunState::Running, "running"),
         (RunState::Queued, "waiting"),
@@ -126,24 +132,11 @@ fn words(dag: &Dag, stats: &DagStats) -> String {
     ] {
         let n = stats.count(&state);
         if n > 0 {
-            words.push_str(&format!(", {} {what}", grouped(n)));
+            words.push_str(&format!(", {} {what}", with_commas(n)));
         }
     }
     if dag.paused {
         words.push_str(", DAG paused");
     }
     text::one_line(&words, 120)
-}
-
-/// `1,261`.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

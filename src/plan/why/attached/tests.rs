@@ -173,7 +173,7 @@ fn running_by_the_servers_word_alone_is_not_called_running() {
     let (reason, text, _) = theirs.told(0);
     assert_eq!(reason, "stuck");
     assert!(
-        text.ends_with("by its word; but no task of it executes"),
+        text.starts_with("no task of it executes, though it runs on the server for 20m, as "),
         "{text}"
     );
 }

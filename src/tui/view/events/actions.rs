@@ -34,21 +34,21 @@ pub(super) fn line(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Optio
         }
         Payload::ActionSent { ask, sent, .. } => {
             let (words, verb) = of_action(scene, *ask);
-            let text = format!("sent {sent}, for: {words}");
+            let text = format!("sent {sent}; {words}");
             say(Token::Muted, moved, text, format!("{verb} sent"), false)
         }
         Payload::ActionAnswered {
             ask, ok: true, said, ..
         } => {
             let (words, verb) = of_action(scene, *ask);
-            let text = format!("accepted: {said}, for: {words}");
+            let text = format!("accepted: {said}; {words}");
             say(Token::Muted, moved, text, format!("{verb} taken"), false)
         }
         Payload::ActionAnswered {
             ask, ok: false, said, ..
         } => {
             let (words, verb) = of_action(scene, *ask);
-            let text = format!("refused: {said}, for: {words}");
+            let text = format!("refused: {said}; {words}");
             say(Token::Bad, '!', text, format!("{verb} denied"), true)
         }
         Payload::ActionEnded { ask, ok, said } => {

@@ -1,6 +1,5 @@
 //! The limit of somebody else's backfill: which levers there are for it, what each would do, and what is typed.
 
-use super::rows;
 use crate::{
     domain::{
         attach::{Facts, PoolSeen},
@@ -39,17 +38,27 @@ pub(super) fn draw(
     let room = 78u16.min(area.width.saturating_sub(2)).saturating_sub(VALUE + 3);
     let nothing = Facts::default();
     let facts = backfill.seen.as_ref().unwrap_or(&nothing);
-    let mut body = rows(p("native", muted), &native(scene, backfill), room, text);
-    body.extend(rows(p("pool", muted), &pool(backfill, facts), room, text));
+    let mut body = Row::wrapped(&p("native", muted), &native(scene, backfill), room, text);
+    body.extend(Row::wrapped(
+        &p("pool", muted),
+        &pool(backfill, facts),
+        room,
+        text,
+    ));
     if backfill.limit.value < backfill.spec.max_limit {
-        body.extend(rows(p("why", muted), &backfill.limit.why, room, text));
+        body.extend(Row::wrapped(&p("why", muted), &backfill.limit.why, room, text));
     }
     body.push(Row::blank());
     let line = body.len() as u16;
     body.push(Row::new(p("new limit", muted), Vec::new()));
     body.extend(grammar(scene, backfill));
     body.push(Row::blank());
-    body.extend(rows(p("effect", muted), &effect(backfill, typed), room, muted));
+    body.extend(Row::wrapped(
+        &p("effect", muted),
+        &effect(backfill, typed),
+        room,
+        muted,
+    ));
     let key = look.bold(Token::Accent);
     let last = vec![Row::more(vec![
         p("enter", key),
@@ -141,7 +150,6 @@ fn slots(n: i64) -> String {
 
 /// What can be typed, each with what it means; what cannot be done is not there.
 fn grammar<'a>(scene: &Scene<'_>, backfill: &Backfill) -> Vec<Row<'a>> {
-    let look = scene.look;
     let mut lines: Vec<(String, &'static str)> = Vec::new();
     if backfill.spec.dag.as_ref().is_some_and(|d| d.pool.is_some()) {
         let n = backfill.spec.max_limit.clamp(1, 4);
@@ -161,17 +169,7 @@ fn grammar<'a>(scene: &Scene<'_>, backfill: &Backfill) -> Vec<Row<'a>> {
         let means = "cancels it, and makes it again with this limit";
         lines.push((format!("replace {other}"), means));
     }
-    let row = |(i, (says, means)): (usize, (String, &'static str))| {
-        let pieces = vec![
-            p(format!("{says:<11}"), look.bold(Token::Accent)),
-            p(means, look.ink(Token::Muted)),
-        ];
-        match i {
-            0 => Row::new(p("type", look.ink(Token::Muted)), pieces),
-            _ => Row::more(pieces),
-        }
-    };
-    lines.into_iter().enumerate().map(row).collect()
+    Row::grammar(scene.look, &lines)
 }
 
 /// What the line would do; its plan is shown before anything is sent.
