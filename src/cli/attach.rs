@@ -188,24 +188,14 @@ fn signal(config: &Config, name: &str) -> Result<Name, Exit> {
 
 /// A name of the configuration is an order of our own; one of the journal can be used again when that has ended.
 fn is_taken(state: &State, config: &Config, name: &Name) -> bool {
-    let live = state
-        .by_name(name.as_str())
-        .is_some_and(|b| !b.state().is_final());
-    live || config.backfills.contains_key(name)
+    attach_spec::is_live(state, name) || config.backfills.contains_key(name)
 }
 
 /// The attached backfill of the same thing, if it is attached to already; else a new one, journaled.
 fn record(ctx: &mut Context, spec: &Spec, wanted: &Attach) -> Result<(BackfillId, bool), Exit> {
     let reason = None;
     ctx.on_newest(|ctx, state| {
-        let same = state.backfills.values().find(|b| {
-            let s = &b.spec;
-            !b.state().is_final()
-                && s.attach == spec.attach
-                && s.attach.is_some()
-                && (&s.executor, &s.dag, s.start, s.end) == (&spec.executor, &spec.dag, spec.start, spec.end)
-        });
-        if let Some(same) = same {
+        if let Some(same) = attach_spec::attached_already(state, spec) {
             return Try::Done((same.id.clone(), true));
         }
         if is_taken(state, &ctx.config, &spec.name) {

@@ -5,6 +5,7 @@ use crate::domain::{
     calendar::Granularity,
     ids::Name,
     spec::{Dag, OnFailure, Order, Profile, Spec},
+    state::{Backfill, State},
 };
 use chrono::NaiveDate;
 use chrono_tz::Tz;
@@ -120,9 +121,27 @@ pub fn name_for(dag: &str, taken: impl Fn(&Name) -> bool) -> Option<Name> {
         .find(|name| !taken(name))
 }
 
+/// The attached backfill of the same days by the same levers, if one has not ended, whatever it is called.
+pub fn attached_already<'a>(state: &'a State, spec: &Spec) -> Option<&'a Backfill> {
+    let same = |s: &Spec| {
+        (&s.attach, &s.executor, &s.dag, s.start, s.end)
+            == (&spec.attach, &spec.executor, &spec.dag, spec.start, spec.end)
+    };
+    let mut live = state.backfills.values().filter(|b| !b.state().is_final());
+    live.find(|b| b.spec.attach.is_some() && same(&b.spec))
+}
+
+/// Whether a backfill that has not ended has the name.
+pub fn is_live(state: &State, name: &Name) -> bool {
+    state
+        .by_name(name.as_str())
+        .is_some_and(|b| !b.state().is_final())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{domain::event::Payload, plan::testing::Night};
 
     fn wanted(start: (i32, u32, u32), end: (i32, u32, u32)) -> Wanted {
         let day = |(y, m, d)| NaiveDate::from_ymd_opt(y, m, d).unwrap();
@@ -164,6 +183,34 @@ mod tests {
                 .unwrap_err()
                 .contains("ten years")
         );
+    }
+
+    #[test]
+    fn the_same_days_by_the_same_levers_are_attached_to_once_and_a_name_is_free_after_the_end() {
+        let dag = |pool: Option<&str>| Dag {
+            id: "events_daily".to_owned(),
+            conf: BTreeMap::new(),
+            pool: pool.map(str::to_owned),
+        };
+        let mut night = Night::new(3).attached(Attach { native: Some(12) }, dag(None));
+        let ours = night.backfill().spec.clone();
+        let other_name = Spec {
+            name: "another".parse().unwrap(),
+            ..ours.clone()
+        };
+        let other_pool = Spec {
+            dag: Some(dag(Some("backfill_pool"))),
+            ..ours.clone()
+        };
+        let found = |night: &Night, spec: &Spec| attached_already(&night.state, spec).map(|b| b.id.clone());
+        assert_eq!(found(&night, &other_name), Some(night.id()));
+        assert_eq!(found(&night, &other_pool), None);
+        assert!(is_live(&night.state, &ours.name) && !is_live(&night.state, &other_name.name));
+        night.human(Payload::Detached {});
+        assert_eq!(found(&night, &other_name), None);
+        assert!(!is_live(&night.state, &ours.name));
+        let planned = Night::new(3);
+        assert_eq!(found(&planned, &planned.backfill().spec), None);
     }
 
     #[test]

@@ -9,7 +9,10 @@ use super::{
     msg::{Answer, Msg},
     terminal::run::{Hands, Inbox},
 };
-use crate::domain::{Time, event::Payload, ids::BackfillId, spec::Spec, state::State, text::one_line};
+use crate::{
+    domain::{Time, event::Payload, ids::BackfillId, state::State, text::one_line},
+    plan::attach_spec,
+};
 use std::{
     io,
     sync::{
@@ -265,23 +268,13 @@ pub fn attach(journalist: &mut dyn Journalist, ordered: &Ordered) -> Answer {
             Ok(state) => state,
             Err(why) => return refused(why),
         };
-        let mut live = state.backfills.values().filter(|b| !b.state().is_final());
-        let what = |s: &Spec| {
-            (
-                s.attach.clone(),
-                s.executor.clone(),
-                s.dag.clone(),
-                s.start,
-                s.end,
-            )
-        };
-        if let Some(same) = live.clone().find(|b| what(&b.spec) == what(spec)) {
+        if let Some(same) = attach_spec::attached_already(&state, spec) {
             return refused(format!(
                 "{} is attached to it already: show {}",
                 same.spec.name, same.id
             ));
         }
-        if live.any(|b| b.spec.name == spec.name) {
+        if attach_spec::is_live(&state, &spec.name) {
             return refused(format!("{} is the name of another backfill", spec.name));
         }
         let order = Order {
