@@ -183,7 +183,11 @@ fn where_nothing_could_hold_backfills_of_others_it_is_said() {
     let mut operator = Operator::new();
     let (op, _) = errand(&operator.keys("A"));
     operator.brings(op, Scouted::Executors(Vec::new()));
-    assert!(operator.screen((80, 24)).contains("all of them are local"));
+    assert!(
+        operator
+            .screen((80, 24))
+            .contains("all executors here are local: there is nothing to attach to")
+    );
     assert_eq!(operator.keys("enter"), []);
     assert!(
         operator
