@@ -377,9 +377,9 @@ fn a_signal_past_hard_on_two_samples_pauses_a_native_backfill_and_a_low_one_resu
     theirs.wait("nothing runs", |t| t.count(ChunkState::Running) == 0);
 }
 
-/// A pause that stops nothing must not look like one that does.
+/// A pause that stops nothing must not look like one that does: it is refused.
 #[test]
-fn a_pause_of_a_dag_without_native_backfill_and_pool_says_that_it_stops_nothing() {
+fn a_pause_of_a_dag_without_native_backfill_and_pool_is_refused() {
     let days = ("2023-07-01", "2023-07-03");
     let workspace = Drive::new(&three().url, days).open();
     let attach = [
@@ -406,14 +406,19 @@ fn a_pause_of_a_dag_without_native_backfill_and_pool_says_that_it_stops_nothing(
         let state = workspace.journal()?.load_seen().ok()?;
         state.by_name("theirs")?.seen.as_ref()?.as_of
     });
-    let said = workspace.call(&["pause", "theirs"]).ok().out;
+    let refused = workspace.call(&["pause", "theirs"]);
+    assert_eq!(refused.code, 2);
+    for words in [
+        "nothing to pause: the DAG has no unfinished native backfill, and it was attached without a pool",
+        "backfill pause theirs --whole-dag",
+    ] {
+        assert!(refused.err.contains(words), "{}", refused.err);
+    }
+    let (_, status) = workspace.status("theirs");
     assert_eq!(
-        said.trim(),
-        "recorded, but it stops nothing there: the DAG has no unfinished native backfill, and it was attached without a \
-         pool; backfill pause theirs --whole-dag freezes the DAG"
+        (&status["state"], &status["paused_by"]),
+        (&json!("idle"), &json!(null))
     );
-    let said = workspace.call(&["resume", "theirs"]).ok().out;
-    assert_eq!(said.trim(), "recorded: nothing of ours holds it back");
 }
 
 /// A replace is two requests. Whoever takes over looks at the server before anything is sent again.

@@ -54,6 +54,7 @@ fn place() -> Place {
         executor: "airflow-prod".parse().unwrap(),
         dag: Some("events_daily".to_owned()),
         run: None,
+        theirs: false,
         intended: at("2026-11-29T16:00:00Z"),
         since: None,
         until: None,
@@ -150,6 +151,24 @@ async fn right_after_a_clear_no_try_is_of_the_new_attempt_and_those_before_can_s
         ),
         (0, 1)
     );
+}
+
+/// The run of a day that is attached to has the server's own name, in which a `#` is a letter like any other.
+#[tokio::test]
+async fn a_run_of_somebody_else_is_looked_into_by_the_servers_own_name_for_it() {
+    let server = airflow3(|request| {
+        let asked = path(request).ends_with("/dagRuns/backfill__2023-03-14%231/taskInstances");
+        asked.then(|| json(200, object!({"total_entries": 0, "task_instances": []}).to_string()))
+    })
+    .await;
+    let theirs = Place {
+        run: Some(ExternalId("backfill__2023-03-14#1".to_owned())),
+        theirs: true,
+        ..place()
+    };
+    assert_eq!(open(&server).tasks(&theirs).await.unwrap(), []);
+    let ours = Place { theirs: false, ..theirs };
+    assert!(open(&server).tasks(&ours).await.is_err());
 }
 
 /// Both tries of the recorded task, as those of two attempts.

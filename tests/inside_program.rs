@@ -401,7 +401,7 @@ async fn a_server_that_says_no_is_told_in_its_words() {
     let said = place.call(&["logs", "events", "2023-03-14"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));
     assert!(
-        said.err.contains("403, not allowed") && said.err.contains("Forbidden"),
+        said.err.contains("403, this user may not do that") && said.err.contains("Forbidden"),
         "{said:?}"
     );
     let mut source = place.source();

@@ -151,6 +151,7 @@ fn place(day: &str, open: bool) -> Place {
         executor: "there".parse().unwrap(),
         dag: Some("events_daily".to_owned()),
         run: None,
+        theirs: false,
         intended: Time::MIN_UTC,
         since: None,
         until: None,

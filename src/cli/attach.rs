@@ -116,19 +116,11 @@ fn list(ctx: &Context, executor: &str) -> Done {
     })
 }
 
-fn order(ctx: &Context, wanted: &Attach, found: Found, slots: Option<i64>) -> Result<Spec, Exit> {
+fn order(ctx: &Context, wanted: &Attach, mut found: Found, slots: Option<i64>) -> Result<Spec, Exit> {
     let config = &ctx.config;
     let executor: Name = wanted.executor.parse().map_err(Exit::usage)?;
     let signals = wanted.signals.iter().map(|s| signal(config, s));
     let signals = signals.collect::<Result<Vec<_>, _>>()?;
-    let has_lever = found.native.as_ref().is_some_and(|n| n.completed.is_none()) || wanted.pool.is_some();
-    if !signals.is_empty() && !has_lever {
-        return Err(Exit::usage(format!(
-            "{} has no unfinished native backfill, so a signal could pause nothing",
-            found.dag
-        ))
-        .hint("name the pool of its tasks: --pool"));
-    }
     let Some(timezone) = wanted.timezone.or(found.zone) else {
         return Err(Exit::usage(format!(
             "the runs of {} do not tell the zone of their days",
@@ -146,6 +138,20 @@ fn order(ctx: &Context, wanted: &Attach, found: Found, slots: Option<i64>) -> Re
                 .hint("name it: --from 2021-01-01 --to 2023-12-31"),
         );
     };
+    // Where only the DAG was named, its native backfill is ours to hold if it is about days of the window.
+    if wanted.native_backfill.is_none() {
+        found.native = found
+            .native
+            .filter(|n| attach_spec::is_about(n, (start, end), timezone));
+    }
+    let has_lever = found.native.as_ref().is_some_and(|n| n.completed.is_none()) || wanted.pool.is_some();
+    if !signals.is_empty() && !has_lever {
+        return Err(Exit::usage(format!(
+            "{} has no unfinished native backfill over these days, so a signal could pause nothing",
+            found.dag
+        ))
+        .hint("name the pool of its tasks: --pool"));
+    }
     let state = ctx.state()?;
     let name = match &wanted.name {
         Some(name) => name.parse().map_err(Exit::usage)?,

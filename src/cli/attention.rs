@@ -235,10 +235,18 @@ fn disk(room: Room, seen: &Seen) -> Attention {
     }
 }
 
-/// `nobody supervises; 12 chunks wait and 2 attempts run unwatched; ..`. `None` if everything shown has ended.
+/// `nobody supervises; 12 chunks wait and 2 attempts run unwatched; ..`. `None` if everything shown has ended, and
+/// nothing of it is left on a server.
 fn unsupervised(shown: &[&Backfill], seen: &Seen) -> Option<Attention> {
-    let open: Vec<&&Backfill> = shown.iter().filter(|b| !b.state().is_final()).collect();
-    let first = open.first()?;
+    let (ended, live): (Vec<&Backfill>, Vec<&Backfill>) =
+        shown.iter().copied().partition(|b| b.state().is_final());
+    let (theirs, open): (Vec<&Backfill>, Vec<&Backfill>) =
+        live.iter().copied().partition(|b| b.spec.attach.is_some());
+    let left: Vec<(&Backfill, String)> = ended
+        .into_iter()
+        .filter_map(|b| Some((b, left_behind(b)?)))
+        .collect();
+    let first = live.first().copied().or(left.first().map(|(b, _)| *b))?;
     let waiting: usize = open.iter().map(|b| waiting(b)).sum();
     let ended: usize = open.iter().map(|b| seen.ended_of(b).count()).sum();
     let running = open
@@ -261,6 +269,8 @@ fn unsupervised(shown: &[&Backfill], seen: &Seen) -> Option<Attention> {
     ]
     .into_iter()
     .flatten()
+    .chain(theirs.iter().map(|b| format!("{} is not looked at", b.spec.name)))
+    .chain(left.iter().map(|(_, says)| says.clone()))
     .collect();
     let who = match seen
         .holder
@@ -280,6 +290,20 @@ fn unsupervised(shown: &[&Backfill], seen: &Seen) -> Option<Attention> {
         text: format!("{who}; {}; `{run}` goes on", what.join(", ")),
         mend: run,
     })
+}
+
+/// What of an ended backfill still stands on a server, and a supervisor would put in order.
+pub fn left_behind(backfill: &Backfill) -> Option<String> {
+    let name = &backfill.spec.name;
+    if let Some(hold) = &backfill.pool {
+        return Some(format!(
+            "pool {} was changed for {name} and has not got its {} slots back",
+            text::clean(&hold.pool),
+            hold.former
+        ));
+    }
+    let open = backfill.asked.iter().find(|a| a.is_open())?;
+    Some(format!("{} of {name} is half done", open.action.words()))
 }
 
 /// Chunks that a supervisor would start sooner or later.

@@ -44,12 +44,16 @@ pub fn pause(ctx: &mut Context, name: &str, duration: Option<Duration>, reason: 
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
     let (id, attached) = (backfill.id.clone(), backfill.spec.attach.is_some());
+    if let Some(why) = told::pauses_nothing(backfill) {
+        return Err(Exit::usage(why).hint(format!("backfill pause {} --whole-dag", backfill.spec.name)));
+    }
     let event = ctx.event(Some(&id), Payload::Paused { until }, reason.reason);
     let supervised = ctx.supervised();
     let (seq, _) = ctx.send(None, event)?;
     if attached {
         // What runs there is not ours to count: the server's word is what a pause comes to.
-        return told::action(ctx, &id, seq);
+        let pause = Action::Pause { whole_dag: false };
+        return told::action(ctx, &id, seq, |asked| asked.action == pause);
     }
     told::confirm(ctx, &id, seq, supervised, "paused")
 }
@@ -295,7 +299,7 @@ fn on_days(
         human::counted(n as u64, "chunk")
     );
     if levers::is_attached(ctx, name)? {
-        return told::action(ctx, &id, seq);
+        return told::action(ctx, &id, seq, |asked| asked.seq == seq);
     }
     match ask {
         Ask::Stop(_) => Recorded::of_stop(ctx, id.as_str(), seq, &message, &recipe).tell(ctx),

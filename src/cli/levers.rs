@@ -90,7 +90,16 @@ fn changed(
         return Ok(());
     }
     let seq = append_same_plan(ctx, &id, ask, &preview, consent.reason)?;
-    told::action(ctx, &id, seq)
+    // The end of a pause becomes an action of the supervisor, which others' actions may come before.
+    let resume = Action::Resume { whole_dag: false };
+    let is_resume = *ask == Ask::Resume;
+    told::action(ctx, &id, seq, |asked| {
+        if is_resume {
+            asked.action == resume
+        } else {
+            asked.seq == seq
+        }
+    })
 }
 
 /// `pause NAME --whole-dag` and `resume NAME --whole-dag`.

@@ -63,6 +63,7 @@ fn typed(why: &Why, backfill: &Backfill, chunk: Option<&Chunk>, now: Time) -> Op
     let day = chunk.id;
     match (why.reason, chunk.state) {
         ("retry", _) => Some(format!("backfill rerun {name} {day}")),
+        ("limit", _) if backfill.spec.attach.is_some() => Some(format!("backfill replace {name} N")),
         ("limit", _) => Some(match decide::allowed(backfill, now).by {
             Binding::MaxLimit => format!("set a larger max_limit, then backfill amend {name}"),
             _ => format!("backfill throttle {name} auto"),

@@ -410,6 +410,7 @@ fn follow(
 ) -> Result<Followed, Exit> {
     let mut state = journal.load_state()?;
     let mut watcher = progress.watcher();
+    let (began, mut told) = (Utc::now(), None);
     loop {
         if state.backfills.get(id).is_none_or(|b| b.state().is_final()) {
             return Ok(Followed::ToTheEnd(Box::new(state)));
@@ -418,6 +419,12 @@ fn follow(
             return Ok(Followed::Told(Box::new(state)));
         }
         std::thread::sleep(crate::journal::FOLLOW_EVERY);
+        let executor = state.backfills.get(id).map(|b| b.spec.executor.clone());
+        let problem = executor.and_then(|e| glance::problem_since(journal, &e, began));
+        if let Some(problem) = problem.as_ref().filter(|_| problem != told) {
+            progress.say(&format!("waits: {problem}"));
+        }
+        told = problem;
         // Looked at before the events: what a holder appended before it ended is then seen as well.
         let alive = glance::holder(journal).as_ref().is_some_and(glance::is_alive);
         let mut stopped = false;

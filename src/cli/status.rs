@@ -18,6 +18,7 @@ use crate::{
     },
     plan::{
         decide::{self, Stop, Surroundings},
+        lever,
         throttle::authority::Binding,
         why,
     },
@@ -175,8 +176,14 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
     };
     match (backfill.state(), decide::stop_of(state, backfill, &supervised)) {
         (BackfillState::Incomplete | BackfillState::Cancelled, _) => 1,
-        (BackfillState::Complete | BackfillState::Detached, _) => 0,
-        (BackfillState::Paused, _) => 3,
+        (BackfillState::Complete | BackfillState::Detached, _) => {
+            u8::from(!around.supervised && attention::left_behind(backfill).is_some())
+        }
+        // A pause that stops nothing is none.
+        (BackfillState::Paused, _) => match lever::pause_there(backfill).and_then(|p| p.why_not()) {
+            Some(_) => 1,
+            None => 3,
+        },
         _ if backfill.breaker.is_some() => 1,
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
         _ if blind(state, backfill) => 4,
@@ -234,7 +241,10 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
     One {
         id: backfill.id.to_string(),
         name: spec.name.to_string(),
-        state: backfill.state().word(),
+        state: match &spec.attach {
+            Some(_) => lever::word_there(backfill),
+            None => backfill.state().word(),
+        },
         throttle: throttle(state, backfill),
         why: reason
             .as_ref()

@@ -4,7 +4,7 @@
 use super::context::{Context, Done, Exit};
 use crate::{
     domain::{
-        attach::{ActionEnd, Asked},
+        attach::{ActionEnd, Asked, Facts},
         event::{Payload, Read},
         human,
         ids::{AttemptId, BackfillId},
@@ -212,19 +212,20 @@ fn under_way(ids: &[AttemptId]) -> String {
 /// How long an action is waited for at the prompt; longer ones go on, and the journal tells their end.
 const ACTION: Duration = Duration::from_secs(20);
 
-/// What came of commands about somebody else's backfill, from the event of that seq on: the server's words at the end of
+/// What came of commands about somebody else's backfill, from the event of that seq on; `is_meant` knows the action, for
+/// others may ask for theirs at the same time: the server's words at the end of
 /// the action, also of one that the supervisor makes of a pause or its end.
 ///
 /// # Errors
 /// The action did not do what it promised: code 1. The journal cannot be read, or standard output is gone.
-pub fn action(ctx: &Context, id: &BackfillId, seq: u64) -> Done {
+pub fn action(ctx: &Context, id: &BackfillId, seq: u64, is_meant: impl Fn(&Asked) -> bool) -> Done {
     let began = Instant::now();
     loop {
         let state = ctx.state()?;
         let Some(backfill) = state.backfills.get(id) else {
             return Recorded::new(ctx, id.as_str(), seq, "recorded").tell(ctx);
         };
-        let found = backfill.asked.iter().find(|a| a.seq >= seq);
+        let found = backfill.asked.iter().find(|a| a.seq >= seq && is_meant(a));
         if let Some((asked, end)) = found.and_then(|a| Some((a, a.ended.as_ref()?))) {
             return came_to(ctx, id, asked, end);
         }
@@ -260,7 +261,7 @@ fn has_to_move(backfill: &Backfill) -> bool {
 
 /// What a pause of somebody else's backfill, or its end, comes to where no action follows.
 fn without_action(backfill: &Backfill) -> String {
-    let (name, facts) = (&backfill.spec.name, backfill.seen.as_ref());
+    let facts = backfill.seen.as_ref();
     if backfill.spec.attach.is_none() || backfill.detached.is_some() {
         return "recorded".to_owned();
     }
@@ -271,16 +272,33 @@ fn without_action(backfill: &Backfill) -> String {
         };
     }
     if lever::is_paused_there(backfill) {
-        return "paused; its native backfill was paused there already".to_owned();
+        return format!(
+            "paused; its native backfill was paused there already{}",
+            seen_ago(facts)
+        );
     }
     match lever::no_native(facts) {
         None => "recorded, under way".to_owned(),
-        Some(_) if backfill.spec.dag.as_ref().is_some_and(|d| d.pool.is_some()) => {
+        Some(_) => {
             "recorded; there is no native backfill to pause, so only the pool's slots are lowered".to_owned()
         }
-        Some(why) => format!(
-            "recorded, but it stops nothing there: {why}, and it was attached without a pool; backfill pause {name} \
-             --whole-dag freezes the DAG"
-        ),
     }
+}
+
+fn seen_ago(facts: Option<&Facts>) -> String {
+    let age = facts.and_then(|f| (Utc::now() - f.as_of?).to_std().ok());
+    age.map_or_else(String::new, |age| format!(", seen {} ago", human::age(age)))
+}
+
+/// Why a pause of somebody else's backfill would stop nothing, as far as that is known: such a one is not recorded.
+pub fn pauses_nothing(backfill: &Backfill) -> Option<String> {
+    let facts = backfill.seen.as_ref().filter(|f| f.as_of.is_some())?;
+    let pool = backfill.spec.dag.as_ref().and_then(|d| d.pool.as_ref());
+    if backfill.spec.attach.is_none() || backfill.detached.is_some() || pool.is_some() {
+        return None;
+    }
+    let why = lever::no_native(Some(facts))?;
+    Some(format!(
+        "nothing to pause: {why}, and it was attached without a pool"
+    ))
 }

@@ -313,6 +313,8 @@ pub struct Asked {
     pub seq: u64,
     /// What was asked for.
     pub action: Action,
+    /// The native backfill that was seen when it was asked for, where it is about one.
+    pub native: Option<u64>,
     /// Who, when, why.
     pub mark: Mark,
     /// What was sent so far.

@@ -244,6 +244,9 @@ pub enum Payload {
         action: Action,
         /// Digest of the plan that the human saw; empty where nobody had to see one.
         digest: String,
+        /// The native backfill that it is about, where one was seen: no other is touched in its stead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        native: Option<u64>,
     },
     /// We let go of an attached backfill; it goes on without us.
     Detached {},

@@ -24,6 +24,8 @@ pub struct Place {
     pub dag: Option<String>,
     /// The executor's name for it, once that was told.
     pub run: Option<ExternalId>,
+    /// Somebody else made the run: `run` is the server's word for it and nothing in it is ours.
+    pub theirs: bool,
     /// When it was decided, on our clock.
     pub intended: Time,
     /// When the attempt before it ended.
@@ -48,6 +50,7 @@ impl Place {
             executor: own.executor.clone(),
             dag: backfill.spec.dag.as_ref().map(|d| d.id.clone()),
             run: own.run.clone(),
+            theirs: backfill.spec.attach.is_some(),
             intended: own.intended,
             since: earlier.filter_map(|a| a.ended).max(),
             until: own.ended.filter(|_| !newest),
@@ -343,6 +346,7 @@ mod tests {
             executor: "there".parse().unwrap(),
             dag: None,
             run: None,
+            theirs: false,
             intended: at(9),
             since: Some(at(10)),
             until: Some(at(20)),

@@ -49,7 +49,7 @@ impl Cause {
             Self::Proxy => "the proxy refused",
             Self::Timeout => "timed out",
             Self::Unauthorized => "401, not logged in or credentials expired",
-            Self::Forbidden => "403, not allowed",
+            Self::Forbidden => "403, this user may not do that",
             Self::NotFound => "404, look at the path prefix of the url",
             Self::TooMany => "429, too many requests",
             Self::Server => "the server failed",

@@ -1,7 +1,8 @@
 //! The order that stands for somebody else's backfill: nothing of it is planned, it says what is looked at.
 
 use crate::domain::{
-    attach::Attach,
+    Time,
+    attach::{Attach, NativeSeen},
     calendar::Granularity,
     ids::Name,
     spec::{Dag, OnFailure, Order, Profile, Spec},
@@ -129,6 +130,12 @@ pub fn attached_already<'a>(state: &'a State, spec: &Spec) -> Option<&'a Backfil
     };
     let mut live = state.backfills.values().filter(|b| !b.state().is_final());
     live.find(|b| b.spec.attach.is_some() && same(&b.spec))
+}
+
+/// Whether a native backfill has days of a window, both ends inclusive: else it is none of its business.
+pub fn is_about(native: &NativeSeen, (start, end): (NaiveDate, NaiveDate), zone: Tz) -> bool {
+    let day = |at: Time| at.with_timezone(&zone).date_naive();
+    day(native.from) <= end && start <= day(native.to)
 }
 
 /// Whether a backfill that has not ended has the name.

@@ -1,6 +1,9 @@
 //! From a confirmed plan to the events that it appends, and from a plan that changed meanwhile to its differences.
 
-use super::preview::{Ask, Preview, PreviewChunk};
+use super::{
+    lever,
+    preview::{Ask, Preview, PreviewChunk},
+};
 use crate::domain::{
     Time,
     attach::Action,
@@ -83,6 +86,7 @@ fn theirs(
 ) -> Result<Vec<Payload>, String> {
     let request = |action: Action| {
         Ok(vec![Payload::ActionRequested {
+            native: lever::meant(backfill.seen.as_ref(), &action),
             action,
             digest: preview.digest.clone(),
         }])
@@ -122,11 +126,11 @@ fn theirs(
 /// Our own pause ends; one that somebody else set on the server is lifted because a human asked for it.
 fn resume_theirs(backfill: &Backfill, digest: &str) -> Result<Vec<Payload>, String> {
     let mut all = resume(Some(backfill)).unwrap_or_default();
-    let native = backfill.seen.as_ref().and_then(|f| f.native.as_ref());
-    let paused = native.is_some_and(|n| n.paused && n.completed.is_none());
-    if paused && backfill.native_pause.is_none() {
+    if lever::is_paused_there(backfill) && backfill.native_pause.is_none() {
+        let action = Action::Resume { whole_dag: false };
         all.push(Payload::ActionRequested {
-            action: Action::Resume { whole_dag: false },
+            native: lever::meant(backfill.seen.as_ref(), &action),
+            action,
             digest: digest.to_owned(),
         });
     }

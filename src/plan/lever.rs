@@ -8,9 +8,9 @@
 use super::decide;
 use crate::domain::{
     Time,
-    attach::{Action, Facts, PoolSeen},
+    attach::{Action, Asked, Facts, PoolSeen},
     event::Rule,
-    state::Backfill,
+    state::{Backfill, ChunkState},
 };
 use std::time::Duration;
 
@@ -70,10 +70,117 @@ pub fn no_native(facts: Option<&Facts>) -> Option<String> {
     }
 }
 
-/// Whether the native backfill is paused on the server, whoever did it.
+/// The native backfill that an action is about, as it was seen; `None` of actions on days, pools and whole DAGs.
+pub fn meant(facts: Option<&Facts>, action: &Action) -> Option<u64> {
+    let of_native = matches!(
+        action,
+        Action::Pause { whole_dag: false }
+            | Action::Resume { whole_dag: false }
+            | Action::Cancel { .. }
+            | Action::Replace { .. }
+    );
+    let native = facts?.native.as_ref()?;
+    of_native.then_some(native.id)
+}
+
+/// Whether the native backfill is paused on the server, whoever did it. An action of ours that ended after the last look
+/// knows more than the look.
 pub fn is_paused_there(backfill: &Backfill) -> bool {
-    let native = backfill.seen.as_ref().and_then(|f| f.native.as_ref());
-    native.is_some_and(|n| n.paused && n.completed.is_none())
+    let Some(facts) = &backfill.seen else { return false };
+    let native = facts.native.as_ref().filter(|n| n.completed.is_none());
+    native.is_some_and(|n| since_the_look(backfill, facts).unwrap_or(n.paused))
+}
+
+/// What the newest pause or resume of ours made of the native backfill, if that was after the last look.
+fn since_the_look(backfill: &Backfill, facts: &Facts) -> Option<bool> {
+    let after = |a: &Asked| {
+        let end = a.ended.as_ref().filter(|end| end.ok)?;
+        let paused = match a.action {
+            Action::Pause { whole_dag: false } => true,
+            Action::Resume { whole_dag: false } => false,
+            _ => return None,
+        };
+        facts.as_of.is_none_or(|seen| end.at >= seen).then_some(paused)
+    };
+    backfill.asked.iter().rev().find_map(after)
+}
+
+/// What a human pause of somebody else's backfill comes to on its server, as far as that was seen. That it was asked for
+/// stops nothing by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PauseThere {
+    /// Nothing further starts.
+    Holds,
+    /// The server has not said yet.
+    Asked,
+    /// The server did not do it, for this reason; it is asked again.
+    NotDone(String),
+    /// It held, and somebody let it go on since.
+    LiftedThere,
+    /// There is nothing that a pause could stop, for this reason.
+    NoLever(String),
+}
+
+impl PauseThere {
+    /// Why it does not hold, in words; `None` if it does, or may soon.
+    pub fn why_not(&self) -> Option<String> {
+        match self {
+            Self::Holds | Self::Asked => None,
+            Self::NotDone(why) => Some(format!("it goes on there: {why}")),
+            Self::LiftedThere => Some("it goes on there: somebody let it go on since".to_owned()),
+            Self::NoLever(why) => Some(format!("it stops nothing there: {why}")),
+        }
+    }
+}
+
+/// See [`PauseThere`]; `None` where no human paused, and of our own backfills.
+pub fn pause_there(backfill: &Backfill) -> Option<PauseThere> {
+    backfill.spec.attach.as_ref()?;
+    let pause = backfill.pause.as_ref()?;
+    let Some(facts) = backfill.seen.as_ref().filter(|f| f.as_of.is_some()) else {
+        return Some(PauseThere::Asked);
+    };
+    if let Some(why) = no_native(Some(facts)) {
+        let lowered = backfill.pool.as_ref().is_some_and(|hold| hold.written == Some(0));
+        return Some(match backfill.spec.dag.as_ref().and_then(|d| d.pool.as_ref()) {
+            // It starts no further day anyway.
+            _ if backfill.spec.attach.as_ref().is_some_and(|a| a.native.is_some()) => PauseThere::Holds,
+            Some(_) if lowered => PauseThere::Holds,
+            Some(_) => PauseThere::Asked,
+            None => PauseThere::NoLever(why),
+        });
+    }
+    if is_paused_there(backfill) {
+        return Some(PauseThere::Holds);
+    }
+    let asked = backfill.asked.iter().rev();
+    let mut pauses = asked.filter(|a| a.action == Action::Pause { whole_dag: false });
+    let end = pauses.find_map(|a| a.ended.as_ref());
+    Some(match end.filter(|end| end.at >= pause.mark.at) {
+        Some(end) if !end.ok => PauseThere::NotDone(end.said.clone()),
+        Some(_) if backfill.native_pause.is_some() => PauseThere::LiftedThere,
+        _ => PauseThere::Asked,
+    })
+}
+
+/// Somebody else's backfill in one word, as it was seen last.
+pub fn word_there(backfill: &Backfill) -> &'static str {
+    let seen = backfill.seen.as_ref().filter(|f| f.as_of.is_some());
+    let native = seen.and_then(|f| f.native.as_ref());
+    let count = |state| backfill.count(state);
+    match (pause_there(backfill), native) {
+        _ if backfill.detached.is_some() => "detached",
+        (Some(PauseThere::Holds), _) => "paused",
+        (Some(PauseThere::Asked), _) => "pausing",
+        (Some(_), _) => "not paused",
+        (None, Some(n)) if n.is_cancelled() => "cancelled",
+        (None, Some(n)) if n.completed.is_some() => "ended",
+        (None, Some(_)) if is_paused_there(backfill) && backfill.native_pause.is_some() => "paused",
+        (None, Some(_)) if is_paused_there(backfill) => "paused there",
+        _ if seen.is_none() => "not read yet",
+        _ if count(ChunkState::Running) + count(ChunkState::Queued) > 0 => "running",
+        _ => "idle",
+    }
 }
 
 /// Why nothing of the backfill may start now, by a human or by a signal; `None` while something may. What waits for
@@ -174,7 +281,8 @@ fn wanted(backfill: &Backfill, former: i64, now: Time) -> i64 {
     let limit = decide::allowed(backfill, now).limit;
     let theirs = backfill.spec.attach.is_some();
     // Of what ran before us nothing is taken before a signal or a human says so.
-    if theirs && (backfill.limit.rule == Rule::Start || limit >= backfill.spec.max_limit) {
+    let untouched = backfill.limit.rule == Rule::Start && backfill.cap.is_none() && backfill.force.is_none();
+    if theirs && (untouched || limit >= backfill.spec.max_limit) {
         return former;
     }
     let limit = i64::from(limit);

@@ -84,6 +84,7 @@ fn done(night: &mut Night, action: Action, ok: bool) {
         Payload::ActionRequested {
             action,
             digest: String::new(),
+            native: None,
         },
     );
     let ask = night.backfill().asked.back().unwrap().seq;
@@ -184,6 +185,7 @@ fn somebody_elses_pause_is_never_lifted_and_a_pause_that_they_lifted_is_not_set_
         Payload::ActionRequested {
             action: PAUSE,
             digest: String::new(),
+            native: None,
         },
     );
     let ask = night.backfill().asked.back().unwrap().seq;
@@ -218,6 +220,7 @@ fn an_action_that_failed_is_asked_for_again_after_a_while_and_one_under_way_is_n
         Payload::ActionRequested {
             action: PAUSE,
             digest: String::new(),
+            native: None,
         },
     );
     assert_eq!(native_lever(&night, false), None);

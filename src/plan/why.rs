@@ -6,6 +6,7 @@ pub use attached::under_way;
 
 use super::{
     decide::{self, Allowed, Stop, Surroundings},
+    lever,
     throttle::authority::{Binding, fits},
 };
 use crate::domain::{
@@ -467,23 +468,27 @@ fn what_moves_it(backfill: &Backfill) -> String {
     if backfill.stopped.is_some() {
         return format!("mend the cause, then backfill resume {name}");
     }
-    let held = days(backfill, |s| s == ChunkState::Held);
-    let ended = days(backfill, |s| {
+    let held = days(backfill, |c| c.state == ChunkState::Held && !is_taken(c));
+    let taken = days(backfill, is_taken);
+    let ended = days(backfill, |c| {
         matches!(
-            s,
+            c.state,
             ChunkState::Failed | ChunkState::Quarantined | ChunkState::Cancelled
         )
     });
     let release = held.map(|days| format!("release: b, or backfill release {name} {days}"));
     let rerun =
         ended.map(|days| format!("mend the cause, then backfill rerun {name} {days} --failed, or skip"));
-    let both: Vec<String> = release.into_iter().chain(rerun).collect();
-    both.join("; ")
+    let take = taken.map(|days| {
+        format!("decide about the runs that have the dates of {days}: backfill take {name} DAY adopt|clear")
+    });
+    let all: Vec<String> = release.into_iter().chain(take).chain(rerun).collect();
+    all.join("; ")
 }
 
 /// The chunk in such a state, or the range of days that holds all of them, as commands take it.
-fn days(backfill: &Backfill, such: impl Fn(ChunkState) -> bool) -> Option<String> {
-    let mut all = backfill.chunks.iter().filter(|c| such(c.state)).map(|c| c.id);
+fn days(backfill: &Backfill, such: impl Fn(&Chunk) -> bool) -> Option<String> {
+    let mut all = backfill.chunks.iter().filter(|c| such(c)).map(|c| c.id);
     let first = all.next()?;
     Some(match all.next_back() {
         None => first.to_string(),
@@ -505,9 +510,15 @@ fn paused(backfill: &Backfill, now: Time) -> Why {
     };
     Why::new(
         "paused",
-        format!("paused {}{until}", by(&pause.mark)),
+        format!("paused {}{until}{}", by(&pause.mark), but(backfill)),
         format!("p, or backfill resume {name}"),
     )
+}
+
+/// Why a pause does not hold on the server of somebody else's backfill, if it does not.
+fn but(backfill: &Backfill) -> String {
+    let why_not = lever::pause_there(backfill).and_then(|there| there.why_not());
+    why_not.map_or_else(String::new, |why| format!(", but {why}"))
 }
 
 #[cfg(test)]

@@ -239,11 +239,24 @@ impl Core {
             .seen_pool()
             .and_then(|(pool, at)| lever::pool(backfill, pool, at, now));
         let actor = cause(backfill);
-        for lever in native.into_iter().chain(pool) {
+        let about = |action: &Action| lever::meant(Some(&held.facts), action);
+        let levers: Vec<(Option<u64>, Lever)> = native
+            .into_iter()
+            .chain(pool)
+            .map(|lever| match &lever {
+                Lever::Ask(action, _) => (about(action), lever),
+                _ => (None, lever),
+            })
+            .collect();
+        for (native, lever) in levers {
             let (payload, reason) = match lever {
                 Lever::Ask(action, why) => {
-                    let digest = String::new();
-                    (Payload::ActionRequested { action, digest }, Some(why))
+                    let request = Payload::ActionRequested {
+                        action,
+                        digest: String::new(),
+                        native,
+                    };
+                    (request, Some(why))
                 }
                 Lever::TakePool { pool, former } => (Payload::PoolTaken { pool, former }, None),
                 Lever::LetPoolGo { pool, slots, why } => (Payload::PoolReturned { pool, slots, why }, None),

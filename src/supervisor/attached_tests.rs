@@ -293,6 +293,7 @@ fn what_reduces_work_overtakes_an_action_that_waits() {
     desk.night.human(Payload::ActionRequested {
         action: rerun,
         digest: "a1b2c3".to_owned(),
+        native: None,
     });
     desk.seen = desk.night.state.clone();
     drop(desk.pass());
@@ -304,6 +305,7 @@ fn what_reduces_work_overtakes_an_action_that_waits() {
     let pause = desk.night.human(Payload::ActionRequested {
         action: PAUSE,
         digest: "d4e5f6".to_owned(),
+        native: None,
     });
     desk.seen = desk.night.state.clone();
     assert_eq!(desk.pass(), [Effect::NextStep(desk.id(), pause)]);

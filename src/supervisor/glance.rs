@@ -9,7 +9,7 @@ use crate::{
     },
     executor::local,
     host::boot_now,
-    journal::{HolderView, Journal, Liveness, free_bytes},
+    journal::{HolderView, Journal, Liveness, Observation, free_bytes},
     plan::decide::{ExecutorFacts, Surroundings},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,14 +102,21 @@ pub fn ended_unwatched(config: &Config, backfill: &Backfill) -> BTreeSet<Attempt
 /// What the supervisor last saw wrong with executors, by name.
 fn problems(journal: &Journal) -> BTreeMap<String, String> {
     let seen = journal.observations("executor").unwrap_or_default();
-    let problem = |json: &str| {
-        serde_json::from_str::<serde_json::Value>(json)
-            .ok()?
-            .get("problem")?
-            .as_str()
-            .map(str::to_owned)
-    };
     seen.into_iter()
-        .filter_map(|o| Some((o.key, problem(&o.json)?)))
+        .filter_map(|o| Some((o.key.clone(), problem(&o)?)))
         .collect()
+}
+
+/// What the supervisor saw wrong with an executor at or after an instant.
+pub fn problem_since(journal: &Journal, executor: &Name, since: Time) -> Option<String> {
+    let seen = journal.observations("executor").unwrap_or_default();
+    let last = seen
+        .iter()
+        .find(|o| o.key == executor.as_str() && o.as_of >= since)?;
+    problem(last)
+}
+
+fn problem(seen: &Observation) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(&seen.json).ok()?;
+    value.get("problem")?.as_str().map(str::to_owned)
 }

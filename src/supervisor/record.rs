@@ -7,12 +7,14 @@ use crate::{
         Time,
         ids::{BackfillId, Name},
         state::State,
+        text,
     },
     journal::{LimitPoint, Observation, Recorder, SamplePoint, Sighting},
     plan::decide,
 };
 use std::{
     collections::HashMap,
+    path::Path,
     sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
 };
 
@@ -136,8 +138,9 @@ impl Record {
     }
 
     /// Records limits and running weights that changed, and once in five seconds even if not, and a checkpoint of
-    /// each throttle once a minute.
-    pub fn limits(&mut self, state: &State, core: &Core, at: Time) {
+    /// each throttle once a minute. Where the configuration of this supervisor has no such executor, that is told as
+    /// the executor's problem: whoever started the backfill may have another file.
+    pub fn limits(&mut self, state: &State, core: &Core, config: &Path, at: Time) {
         let live: Vec<_> = state
             .backfills
             .values()
@@ -164,8 +167,19 @@ impl Record {
             self.last
                 .insert(backfill.id.clone(), (point, if due { at } else { saved }));
             self.send(Note::Limit(backfill.id.clone(), point));
+            let executor = &backfill.spec.executor;
+            if !core.slots.contains_key(executor) {
+                self.send(Note::health(executor, &Err(unknown(executor, config)), at));
+            }
         }
     }
+}
+
+fn unknown(executor: &Name, config: &Path) -> String {
+    let file = text::clean(&config.display().to_string());
+    format!(
+        "the supervisor has no executor {executor}: it reads {file}; add it there, or `backfill stop` and run again"
+    )
 }
 
 fn write(mut recorder: Recorder, notes: &Receiver<Note>) {

@@ -37,6 +37,11 @@ pub struct Reload {
 }
 
 impl Reload {
+    /// The file that the configuration was read from.
+    pub fn path(&self) -> &Path {
+        &self.config.path
+    }
+
     /// Takes over the configuration that the supervisor was made with.
     pub fn new(
         config: Config,

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     domain::{
         Time,
+        attach::Asked,
         event::{Actor, Event, NewEvent, Payload, Read, Rule},
         ids::{AttemptId, BackfillId},
         state::{Backfill, State},
@@ -163,7 +164,8 @@ impl Loop {
             if let Some(ended) = self.append(pass)? {
                 return Ok(ended);
             }
-            self.record.limits(&self.state, &self.core, pass.wall);
+            self.record
+                .limits(&self.state, &self.core, self.reload.path(), pass.wall);
             if let Some(ended) = self.end(pass.told)
                 && self.finish(&ended, pass.wall)
             {
@@ -528,9 +530,10 @@ impl Pass {
     }
 }
 
-/// Whether nothing of a backfill is left to do: a pool that we set is given back first.
+/// Whether nothing of a backfill is left to do: a pool that we set is given back first, and what was sent in part is
+/// taken to its end.
 fn is_over(backfill: &Backfill) -> bool {
-    backfill.state().is_final() && backfill.pool.is_none()
+    backfill.state().is_final() && backfill.pool.is_none() && !backfill.asked.iter().any(Asked::is_open)
 }
 
 /// Whether the store may work again by itself.

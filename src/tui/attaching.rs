@@ -4,11 +4,12 @@
 use crate::{
     domain::{
         Time,
+        attach::NativeSeen,
         ids::{BackfillId, Name},
         spec::Spec,
     },
     executor::attach::{Found, Offer},
-    plan::attach_spec::Wanted,
+    plan::attach_spec::{self, Wanted},
 };
 use chrono::NaiveDate;
 
@@ -310,10 +311,14 @@ impl Form {
         let signals = names.map(|s| s.parse().map_err(|e| (Field::Signals, format!("{e}"))));
         let signals: Vec<Name> = signals.collect::<Result<_, _>>()?;
         let pool = Some(self.value(Field::Pool)).filter(|p| !p.is_empty());
+        let window = (day(Field::From)?, day(Field::To)?);
         let native = known.found.native.as_ref();
+        // Where only the DAG was chosen, its native backfill is ours to hold if it is about days of the window.
+        let is_about = |n: &&NativeSeen| attach_spec::is_about(n, window, timezone);
+        let native = native.filter(|n| self.choice.offer.native.is_some() || is_about(n));
         let unfinished = native.filter(|n| n.completed.is_none());
         if !signals.is_empty() && unfinished.is_none() && pool.is_none() {
-            let why = "it has no unfinished native backfill, so a signal could pause nothing: name its pool";
+            let why = "it has no unfinished native backfill over these days, so a signal could pause nothing: name its pool";
             return Err((Field::Pool, why.to_owned()));
         }
         Ok(Wanted {
@@ -326,8 +331,8 @@ impl Form {
                 Some(_) => native.map(|n| n.id),
                 None => unfinished.map(|n| n.id),
             },
-            start: day(Field::From)?,
-            end: day(Field::To)?,
+            start: window.0,
+            end: window.1,
             timezone,
             pool: pool.map(str::to_owned),
             max_limit: native.map_or(LIMIT, |n| n.limit),

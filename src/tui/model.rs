@@ -153,6 +153,17 @@ pub struct PlanDialog {
     pub outcome: Option<String>,
 }
 
+impl PlanDialog {
+    /// Whether up and down go through the days rather than through the ways to do it.
+    pub fn scrolls_days(&self) -> bool {
+        let days = self.preview.will.len() + self.preview.will_not.len();
+        self.all_days.is_some() && (self.ways.len() < 2 || days > FEW_DAYS)
+    }
+}
+
+/// So many days of a plan are listed without being asked for.
+pub const FEW_DAYS: usize = 6;
+
 /// Layers above the home screen, the top one last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layer {

@@ -220,7 +220,7 @@ async fn without_the_permission_nothing_is_done_and_the_server_is_quoted() {
     admin.until(&place, days, "over", over).await;
     let said = hand.act(&place, rerun(&["2022-09-01"]), None).await.bad();
     assert!(
-        said.starts_with("nothing runs again; 2022-09-01: not cleared: real: 403, not allowed"),
+        said.starts_with("nothing runs again; 2022-09-01: not cleared: real: 403, this user may not do that"),
         "{said}"
     );
     let slots = Action::Slots {
@@ -229,7 +229,7 @@ async fn without_the_permission_nothing_is_done_and_the_server_is_quoted() {
     };
     let said = hand.act(&place, slots, None).await.bad();
     assert!(
-        said.starts_with("pool backfill_pool still has 2 slots: real: 403, not allowed"),
+        said.starts_with("pool backfill_pool still has 2 slots: real: 403, this user may not do that"),
         "{said}"
     );
 }

@@ -83,6 +83,7 @@ impl Hand {
             // No run that an earlier test process made has the number of one of ours.
             seq: Utc::now().timestamp_micros() as u64 * 1000 + SEQ.fetch_add(1, Ordering::SeqCst) % 1000,
             action,
+            native: None,
             mark: HumanMark {
                 by: Actor::supervisor(),
                 at: Utc::now(),

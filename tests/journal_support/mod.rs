@@ -333,6 +333,7 @@ impl Script {
                 Payload::ActionRequested {
                     action: actions[usize::from(variant / 8 % 4)].clone(),
                     digest: String::new(),
+                    native: None,
                 }
             }
             45 if variant > 240 => Payload::Detached {},

@@ -155,7 +155,15 @@ impl Theirs {
     ) {
         let ask = self.journal.events.len() as u64 + 1;
         let digest = String::new();
-        self.journal.push(at, who, P::ActionRequested { action, digest });
+        self.journal.push(
+            at,
+            who,
+            P::ActionRequested {
+                action,
+                digest,
+                native: None,
+            },
+        );
         let (step, call) = (0, String::new());
         let sends = P::ActionSent {
             ask,

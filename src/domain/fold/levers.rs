@@ -13,7 +13,7 @@ const ENDED: usize = 50;
 impl Backfill {
     pub(super) fn lever(&mut self, event: &Event, payload: &Payload) -> Folded {
         match payload {
-            Payload::ActionRequested { action, .. } => return self.ask(event, action),
+            Payload::ActionRequested { action, native, .. } => return self.ask(event, action, *native),
             Payload::ActionSent {
                 ask,
                 step,
@@ -58,13 +58,13 @@ impl Backfill {
             Payload::Detached {} if self.detached.is_some() => {
                 return Err(format!("{} is detached already", self.spec.name));
             }
-            Payload::Detached {} => self.detached = Some(mark(event)),
+            Payload::Detached {} => self.let_go(event),
             _ => {}
         }
         Ok(())
     }
 
-    fn ask(&mut self, event: &Event, action: &Action) -> Folded {
+    fn ask(&mut self, event: &Event, action: &Action, native: Option<u64>) -> Folded {
         let of_a_pool = matches!(action, Action::Slots { .. });
         if self.spec.attach.is_none() && !of_a_pool {
             return Err(format!(
@@ -82,6 +82,7 @@ impl Backfill {
         self.asked.push_back(Asked {
             seq: event.seq,
             action: action.clone(),
+            native,
             mark: mark(event),
             steps: Vec::new(),
             ended: None,
@@ -100,6 +101,23 @@ impl Backfill {
             && hold.pool == *pool
         {
             hold.written = Some(*slots);
+        }
+    }
+
+    /// What was asked for and never sent is not sent any more. What was sent in part is still taken to its end: half a
+    /// replacement is worse than a whole one.
+    fn let_go(&mut self, event: &Event) {
+        self.detached = Some(mark(event));
+        for asked in self
+            .asked
+            .iter_mut()
+            .filter(|a| a.is_open() && a.steps.is_empty())
+        {
+            asked.ended = Some(ActionEnd {
+                ok: false,
+                said: "it was let go of before anything was sent".to_owned(),
+                at: event.at,
+            });
         }
     }
 
@@ -123,6 +141,11 @@ impl Backfill {
             }
             (Action::Resume { whole_dag: false } | Action::Cancel { .. } | Action::Replace { .. }, true) => {
                 self.native_pause = None;
+            }
+            // An answer that was lost: the look at the end tells the same.
+            (Action::Slots { .. }, true) if !asked.steps.is_empty() => {
+                let done = asked.action.clone();
+                self.accepted(&done);
             }
             _ => {}
         }

@@ -132,12 +132,14 @@ impl Inner {
             let detail = "the order of this attempt names no DAG";
             return Err(self.error("look into a run", Cause::Local, detail));
         };
-        // What stands after the `#` is ours.
-        let told = place.run.as_ref().and_then(|run| run.0.rsplit_once('#'));
-        let run = told.map_or_else(
-            || run_id(&place.attempt.backfill, place.attempt.chunk),
-            |(run, _)| run.to_owned(),
-        );
+        let run = match &place.run {
+            Some(run) if place.theirs => run.0.clone(),
+            // Of our own runs, what stands after the `#` is the generation.
+            told => told.as_ref().and_then(|run| run.0.rsplit_once('#')).map_or_else(
+                || run_id(&place.attempt.backfill, place.attempt.chunk),
+                |(run, _)| run.to_owned(),
+            ),
+        };
         Ok(There { dag, run })
     }
 }

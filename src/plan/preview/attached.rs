@@ -16,6 +16,9 @@ type Fact = (&'static str, String);
 pub(super) const INSTEAD: &str =
     "pause, resume, re-run, stop, cancel and replace work with the engine's own levers";
 
+/// The same where there is no native backfill.
+const WITHOUT_NATIVE: &str = "re-run, stop and mark work on days, whoever started their runs";
+
 /// The preview of a change of an attached backfill; its observations are laid over it.
 pub(super) fn make(backfill: &Backfill, ask: &Ask) -> Preview {
     let mut preview = match ask {
@@ -120,7 +123,9 @@ fn refused(backfill: &Backfill, why: &str) -> Preview {
 
 fn no_native(backfill: &Backfill, what: &str) -> Preview {
     let why = lever::no_native(backfill.seen.as_ref()).unwrap_or_default();
-    refused(backfill, &format!("Nothing to {what}: {why}"))
+    let mut preview = refused(backfill, &format!("Nothing to {what}: {why}"));
+    preview.facts = vec![("instead", WITHOUT_NATIVE.to_owned())];
+    preview
 }
 
 fn pause(backfill: &Backfill, whole_dag: bool) -> Preview {
@@ -144,6 +149,7 @@ fn pause(backfill: &Backfill, whole_dag: bool) -> Preview {
             ),
             ("undo", format!("backfill resume {name}")),
         ];
+        preview.facts.extend(beyond(backfill, native));
         return preview;
     }
     let same = format!("backfill pause {name} --whole-dag");
@@ -196,13 +202,15 @@ fn resume(backfill: &Backfill) -> Preview {
     }
     match unfinished(backfill) {
         None => return no_native(backfill, "resume"),
-        Some(native) if native.paused && backfill.native_pause.is_none() => preview.facts.push((
-            "paused",
-            format!(
-                "native backfill {} was paused on the server, by somebody else",
-                native.id
-            ),
-        )),
+        Some(native) if lever::is_paused_there(backfill) && backfill.native_pause.is_none() => {
+            preview.facts.push((
+                "paused",
+                format!(
+                    "native backfill {} was paused on the server, by somebody else",
+                    native.id
+                ),
+            ))
+        }
         Some(_) => {}
     }
     if backfill.limit.value == 0 && backfill.limit.rule != Rule::Start {
@@ -313,7 +321,8 @@ fn replace(backfill: &Backfill, to: u32) -> Preview {
         (
             "cancels",
             format!(
-                "native backfill {} (limit {}); a limit cannot be changed there",
+                "native backfill {} (limit {}), whose limit cannot be changed; runs that wait read failed there until \
+                 the new one has them",
                 native.id, native.limit
             ),
         ),
@@ -333,6 +342,7 @@ fn replace(backfill: &Backfill, to: u32) -> Preview {
             ),
         ),
     ];
+    preview.facts.extend(beyond(backfill, native));
     if n(backfill, S::Failed) > 0 {
         preview
             .facts
@@ -353,7 +363,11 @@ fn cancel(backfill: &Backfill, running: bool) -> Preview {
     let title = format!("Cancel native backfill {}", native.id);
     let mut preview = empty(title, 3, format!("backfill cancel {name}{flag}"));
     let of = |state| counted(backfill, n(backfill, state));
-    preview.facts = vec![("cancels", format!("{} waiting never start", of(S::Queued)))];
+    let waiting = format!(
+        "{} waiting never start; the server calls their runs failed",
+        of(S::Queued)
+    );
+    preview.facts = vec![("cancels", waiting)];
     preview.facts.push(if running {
         (
             "stops",
@@ -368,6 +382,7 @@ fn cancel(backfill: &Backfill, running: bool) -> Preview {
             ),
         )
     });
+    preview.facts.extend(beyond(backfill, native));
     preview.facts.push((
         "undo",
         format!("none; days can be run again one by one: backfill rerun {name} DAY"),
@@ -412,7 +427,8 @@ fn rerun(backfill: &Backfill, asked: &[ChunkId], only_failed: bool) -> Preview {
         preview.facts.push((
             "anew",
             format!(
-                "{} of a cancelled backfill cannot be cleared: the run is deleted and made again",
+                "{} of a cancelled backfill cannot be cleared: the run is deleted with its tries and logs, and one that \
+                 is made anew starts at once, outside of any limit",
                 counted(backfill, cancelled)
             ),
         ));
@@ -552,15 +568,44 @@ fn detach(backfill: &Backfill) -> Preview {
             format!("pool {} its {} slots", hold.pool, hold.former),
         ));
     }
+    for asked in backfill.asked.iter().filter(|a| a.is_open()) {
+        let words = asked.action.words();
+        preview.facts.push(if asked.steps.is_empty() {
+            (
+                "not sent",
+                format!("{words}, asked for by {}", asked.mark.by.name),
+            )
+        } else {
+            (
+                "still ends",
+                format!("{words}: it was sent, and is taken to its end"),
+            )
+        });
+    }
+    let spec = &backfill.spec;
+    let what = match spec.attach.as_ref().and_then(|a| a.native) {
+        Some(native) => format!("--native-backfill {native}"),
+        None => format!("--dag {}", dag(spec)),
+    };
     preview.facts.push((
         "undo",
         format!(
-            "backfill attach {} --dag {}",
-            backfill.spec.executor,
-            dag(&backfill.spec)
+            "backfill attach {} {what} --from {} --to {}",
+            spec.executor, spec.start, spec.end
         ),
     ));
     preview
+}
+
+/// Days of the native backfill that are none of the window's: an action on it is about them, too.
+fn beyond(backfill: &Backfill, native: &NativeSeen) -> Option<Fact> {
+    let spec = &backfill.spec;
+    let day = |at: crate::domain::Time| at.with_timezone(&spec.timezone).date_naive();
+    let (from, to) = (day(native.from), day(native.to));
+    (from < spec.start || spec.end < to).then(|| {
+        let text = format!("it is over {from} .. {to}: its days that are not shown here are meant, too");
+        ("beyond", text)
+    })
 }
 
 /// What becomes of somebody else's run on the date of one of our own chunks.

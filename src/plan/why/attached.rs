@@ -2,12 +2,15 @@
 //! Nothing of it has a turn in a plan of ours.
 
 use super::{Surroundings, Why, by, last_failure};
-use crate::domain::{
-    Time,
-    attach::{Action, Asked, Facts, NativeSeen},
-    human,
-    ids::ChunkId,
-    state::{Attempt, Backfill, Chunk, ChunkState as S},
+use crate::{
+    domain::{
+        Time,
+        attach::{Action, Asked, Facts, NativeSeen},
+        human,
+        ids::ChunkId,
+        state::{Attempt, Backfill, Chunk, ChunkState as S},
+    },
+    plan::lever::{is_paused_there, pause_there},
 };
 
 /// The reason of a day of an attached backfill.
@@ -156,15 +159,16 @@ impl See<'_> {
         if let Some(stuck) = &self.facts.stuck {
             return ("stuck", stuck.clone(), String::new());
         }
-        if let Some(pause) = &self.backfill.pause {
+        let stands = pause_there(self.backfill).is_some_and(|there| there.why_not().is_none());
+        if let Some(pause) = self.backfill.pause.as_ref().filter(|_| stands) {
             let text = format!("paused {}", by(&pause.mark));
             return ("paused", text, format!("p, or backfill resume {name}"));
         }
         match self.unfinished() {
-            Some(n) if n.paused && self.backfill.native_pause.is_some() => {
+            Some(_) if is_paused_there(self.backfill) && self.backfill.native_pause.is_some() => {
                 ("signal", self.backfill.limit.why.clone(), String::new())
             }
-            Some(n) if n.paused => (
+            Some(n) if is_paused_there(self.backfill) => (
                 "paused",
                 format!("somebody else paused backfill {}", n.id),
                 format!("p, or backfill resume {name}"),

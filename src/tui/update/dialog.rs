@@ -205,6 +205,37 @@ pub(super) fn open(machine: &mut Machine, ctx: &Ctx<'_>, ask: Ask, by: char) -> 
     Vec::new()
 }
 
+/// What is seen of somebody else's backfill moves on while a plan of it is open, and the plan moves with it: what was
+/// counted a minute ago must not be confirmed as the present. A plan of other days has to be seen before that.
+pub(super) fn follow(machine: &mut Machine, ctx: &Ctx<'_>) {
+    let attached = select::shown(&machine.app, ctx.feed).is_some_and(|b| b.spec.attach.is_some());
+    let Some(Layer::Plan(dialog)) = machine.app.layers.last().filter(|_| attached) else {
+        return;
+    };
+    let ask = dialog.ask.clone();
+    let Some(about) = about(machine, &ask).filter(|_| machine.dialog_op.is_none()) else {
+        return;
+    };
+    let preview = ctx.planner.preview(ctx.feed, Some(&about), &ask, ctx.now);
+    let wanted = phrase(machine, ctx.feed, &ask, &preview);
+    let Some(Layer::Plan(dialog)) = machine.app.layers.last_mut() else {
+        return;
+    };
+    if preview == dialog.preview {
+        return;
+    }
+    let same_phrase = |(old, _): &(String, String)| wanted.as_ref().is_some_and(|(new, _)| new == old);
+    if !dialog.phrase.as_ref().is_some_and(same_phrase) {
+        dialog.phrase = wanted;
+    }
+    let other_days = preview.digest != dialog.preview.digest;
+    if other_days {
+        dialog.changed = differences(&dialog.preview, &preview);
+        machine.seen = Seen::NotYet;
+    }
+    dialog.preview = preview;
+}
+
 /// What has to be typed before something that cannot be taken back: the name of what ends or freezes, else how many
 /// days it is about.
 fn phrase(machine: &Machine, feed: &Feed, ask: &Ask, preview: &Preview) -> Option<(String, String)> {

@@ -262,6 +262,7 @@ pub fn update(machine: &mut Machine, feed: &Feed, planner: &dyn Planner, msg: Ms
         }
         Msg::Fed => {
             fed::take_in(machine, feed, now);
+            dialog::follow(machine, &ctx);
             Vec::new()
         }
         Msg::Drawn => {

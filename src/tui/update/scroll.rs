@@ -41,7 +41,7 @@ pub(super) fn scroll(machine: &mut Machine, ctx: &Ctx<'_>, id: Id) {
             Id::ScrollEnd => *at = help,
             _ => move_by(at, help, !back),
         },
-        Some(Layer::Plan(dialog)) if dialog.all_days.is_none() => {
+        Some(Layer::Plan(dialog)) if !dialog.scrolls_days() => {
             dialog::other_way(machine, ctx, if back { -1 } else { 1 });
         }
         Some(Layer::Plan(dialog)) => {

@@ -20,24 +20,28 @@ use dialog::{Limit, read_limit};
 /// The ways to do what a key asks for, the most careful one first.
 pub(super) fn ways(backfill: &Backfill, id: Id, app: &App, days: Vec<ChunkId>) -> Vec<(String, Ask)> {
     match id {
-        Id::CancelBackfill => {
-            let n = u64::from(backfill.count(ChunkState::Running));
-            let running = crate::domain::human::counted(n, backfill.spec.granularity.word());
-            vec![
-                (format!("what waits; {running} running go on"), Ask::Cancel),
-                (
-                    format!("what waits, and end {running} running"),
-                    Ask::Act(Action::Cancel { running: true }),
-                ),
-            ]
-        }
+        // Without counts: the plan below has them, and moves on while this stands.
+        Id::CancelBackfill => vec![
+            ("what waits; what runs goes on".to_owned(), Ask::Cancel),
+            (
+                "what waits, and end what runs".to_owned(),
+                Ask::Act(Action::Cancel { running: true }),
+            ),
+        ],
         Id::TakeDate => app.cursor.map_or_else(Vec::new, |day| taking(backfill, day)),
-        Id::MarkAs => [("done", true), ("failed", false)]
-            .map(|(word, done)| {
+        Id::MarkAs => {
+            let mark = |word: &str, done| {
                 let chunks = days.clone();
                 (word.to_owned(), Ask::Act(Action::Mark { chunks, done }))
-            })
-            .into(),
+            };
+            let mut ways = vec![mark("done", true), mark("failed", false)];
+            // First what changes something.
+            let is_done = |id: &ChunkId| backfill.chunk(*id).is_some_and(|c| c.state == ChunkState::Done);
+            if days.iter().all(is_done) {
+                ways.reverse();
+            }
+            ways
+        }
         Id::Detach => one(Ask::Detach),
         Id::PauseDag => one(Ask::Act(Action::Pause { whole_dag: true })),
         Id::ResumeDag => one(Ask::Act(Action::Resume { whole_dag: true })),

@@ -223,9 +223,6 @@ pub(super) const fn class(class: u8) -> Token {
     }
 }
 
-/// Days shown before the rest becomes a count.
-const FEW: usize = 6;
-
 /// Draws a plan dialog. Returns where the phrase is being typed.
 pub(super) fn plan(
     canvas: &mut Canvas<'_>,
@@ -327,13 +324,12 @@ fn ways<'a>(scene: &Scene<'_>, dialog: &PlanDialog) -> Vec<Row<'a>> {
         }
     };
     let mut rows: Vec<Row<'a>> = dialog.ways.iter().enumerate().map(row).collect();
-    rows.push(Row::more(vec![
-        p("up down", key),
-        p(
-            " chooses; the plan below is of the chosen one",
-            look.ink(Token::Faint),
-        ),
-    ]));
+    let (keys, do_so) = if dialog.scrolls_days() {
+        ("tab", " goes back to choosing; up and down go through the days")
+    } else {
+        ("up down", " chooses; the plan below is of the chosen one")
+    };
+    rows.push(Row::more(vec![p(keys, key), p(do_so, look.ink(Token::Faint))]));
     rows.push(Row::blank());
     rows
 }

@@ -11,7 +11,7 @@ use crate::{
         attach::{Facts, NativeSeen},
         state::{Backfill, ChunkState as S, Pause},
     },
-    plan::lever,
+    plan::lever::{self, PauseThere},
     tui::{
         model::{Feed, LeaseView},
         theme::Tone,
@@ -73,10 +73,11 @@ pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
     if backfill.detached.is_some() {
         return word("DETACHED", "DETACHED", Tone::Quiet);
     }
-    if let Some(pause) = &backfill.pause {
-        return match pause.applied {
-            None if supervised => word("PAUSING", "PAUSING", Tone::Warn),
-            _ => word(&format!("PAUSED by {}", pause.mark.by.name), "PAUSED", Tone::Warn),
+    if let (Some(pause), Some(there)) = (&backfill.pause, lever::pause_there(backfill)) {
+        return match there {
+            PauseThere::Holds => word(&format!("PAUSED by {}", pause.mark.by.name), "PAUSED", Tone::Warn),
+            PauseThere::Asked if supervised => word("PAUSING", "PAUSING", Tone::Warn),
+            _ => word("NOT PAUSED", "NOT PAUSED", Tone::Bad),
         };
     }
     if !supervised {
@@ -192,7 +193,10 @@ fn paused(backfill: &Backfill, pause: &Pause, now: Time, more: Option<String>) -
         quoted(mark)
     );
     let running = n(backfill, S::Running);
-    if pause.applied.is_none() {
+    let there = lever::pause_there(backfill);
+    if let Some(why) = there.as_ref().and_then(PauseThere::why_not) {
+        says.push_str(&format!("; {why}"));
+    } else if there == Some(PauseThere::Asked) {
         says.push_str("; not confirmed there yet");
     } else if running > 0 {
         says.push_str(&format!("; {} running finish", of(running, "day")));

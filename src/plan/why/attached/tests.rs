@@ -224,6 +224,7 @@ fn what_was_asked_for_a_day_is_told_before_its_state() {
             failed_only: true,
         },
         digest: String::new(),
+        native: None,
     });
     let text = theirs.told(0).1;
     assert!(

@@ -1,10 +1,10 @@
 //! The days of a plan: those that it acts on, and those that it leaves alone.
 
-use super::{FEW, Row};
+use super::Row;
 use crate::{
     plan::preview::PreviewChunk,
     tui::{
-        model::PlanDialog,
+        model::{FEW_DAYS, PlanDialog},
         theme::Token,
         view::{numbers::of, scene::Scene},
         widgets::{
@@ -26,9 +26,9 @@ pub(super) fn will<'a>(scene: &Scene<'_>, dialog: &PlanDialog, most: usize) -> V
     let columns = Columns::of(scene, all);
     let mut rows = vec![Row::more(vec![p(columns.heads(scene), faint)])];
     let (skip, few) = match dialog.all_days {
-        Some(first) => (first.min(all.len().saturating_sub(1)), most.max(FEW)),
-        None if all.len() > FEW => (0, FEW - 1),
-        None => (0, FEW),
+        Some(first) => (first.min(all.len().saturating_sub(1)), most.max(FEW_DAYS)),
+        None if all.len() > FEW_DAYS => (0, FEW_DAYS - 1),
+        None => (0, FEW_DAYS),
     };
     // The day that the operator looks at comes first; the others keep the order of their starts.
     let here = |c: &&PreviewChunk| Some(c.chunk) == scene.app.cursor;

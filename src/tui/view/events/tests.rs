@@ -126,6 +126,7 @@ fn levers(night: &Night, action: Action) -> Vec<Payload> {
         Payload::ActionRequested {
             action,
             digest: String::new(),
+            native: None,
         },
         Payload::ActionSent {
             ask: 99,
@@ -243,6 +244,7 @@ fn asked(night: &mut Night, action: Action) {
     backfill.asked = [Asked {
         seq: 99,
         action,
+        native: None,
         mark: backfill.started.clone(),
         steps: Vec::new(),
         ended: None,

@@ -6,7 +6,7 @@ use super::{
     call::Call,
     eyes::Eyes,
     natives::{Meant, meant},
-    pause::{days_of, missing},
+    pause::{another, days_of, missing},
     steps::{Again, Case, Fate, SOON, Step, ended},
     stop::{Outcome, Stop, Tally, end_all},
     window::{Keyed, day_of, intervals},
@@ -71,9 +71,10 @@ pub fn cancelling(
 /// Cancels.
 pub async fn next(place: &Place<'_>, case: &Case, eyes: &dyn Eyes, running: bool) -> Result<Next, CallError> {
     let natives = eyes.natives(place.dag).await?;
-    let native = match meant(&case.steps, place.attached, &natives) {
+    let native = match meant(&case.steps, place, &natives) {
         Meant::One(native) => native,
         Meant::Missing(id) => return Ok(ended(false, missing(id))),
+        Meant::Another { planned, found } => return Ok(ended(false, another(planned, found))),
         Meant::None => {
             let words = format!(
                 "{} has no unfinished native backfill to cancel; what else runs of it can be ended day by day",

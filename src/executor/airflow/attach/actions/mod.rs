@@ -54,6 +54,8 @@ struct Place<'a> {
     spec: &'a Spec,
     /// The native backfill that is attached to.
     attached: Option<u64>,
+    /// The native backfill that was seen when the action was asked for.
+    planned: Option<u64>,
     /// Our name for what is attached to, and the action's number: part of the ids of runs that we make.
     backfill: &'a BackfillId,
     seq: u64,
@@ -158,6 +160,7 @@ async fn place_of<'a>(
         dag,
         spec: &target.spec,
         attached: target.spec.attach.as_ref().and_then(|a| a.native),
+        planned: None,
         backfill: &target.backfill,
         seq,
         api: eyes.api().await?,
@@ -232,7 +235,10 @@ async fn decide(eyes: &dyn Eyes, target: &Target, asked: &Asked, now: Time) -> R
                     held by a pool or by freezing the whole DAG";
         return Ok(ended(false, said));
     }
-    let place = place_of(eyes, target, asked.seq, case.partitioned, has_runs(action)).await?;
+    let place = Place {
+        planned: asked.native,
+        ..place_of(eyes, target, asked.seq, case.partitioned, has_runs(action)).await?
+    };
     let span = |chunks: &[ChunkId]| intervals(place.spec, chunks);
     match action {
         Action::Pause { whole_dag: false } => pause::of_native(&place, &case, eyes, true).await,

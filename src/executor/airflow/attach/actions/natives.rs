@@ -1,6 +1,6 @@
 //! Which native backfill is meant, and which one holds a run.
 
-use super::{call::Call, steps::Step};
+use super::{Place, call::Call, steps::Step, window::is_about};
 use crate::{
     domain::Time,
     executor::airflow::wire::{Backfill, Run, RunKind},
@@ -18,14 +18,22 @@ pub enum Meant<'a> {
     One(&'a Backfill),
     /// The one that is attached to is not on the server.
     Missing(u64),
+    /// It was seen when the action was asked for and has ended since; meanwhile another one was begun, which nobody
+    /// decided about.
+    Another {
+        /// The one that was seen.
+        planned: u64,
+        /// The one that is there.
+        found: u64,
+    },
     /// The DAG has no unfinished one.
     None,
 }
 
-/// The one that the action's requests name; before the first: the attached one, or where none is attached the DAG's
-/// unfinished one. Where the attached one is over and an unfinished one was made after it over some of its days, it is
+/// The one that the action's requests name; before the first: the one that was seen when it was asked for, else the
+/// attached one, or where none is attached the DAG's unfinished one that is about days of ours. Where the attached one is over and an unfinished one was made after it over some of its days, it is
 /// that one: there is only one unfinished at a time, and a replacement is how a limit is changed.
-pub fn meant<'a>(steps: &[Step], attached: Option<u64>, natives: &'a [Backfill]) -> Meant<'a> {
+pub fn meant<'a>(steps: &[Step], place: &Place<'_>, natives: &'a [Backfill]) -> Meant<'a> {
     let find = |id: u64| natives.iter().find(|n| n.id == id);
     let named = steps.iter().find_map(|s| match s.call {
         Call::PauseNative { id } | Call::ResumeNative { id } | Call::CancelNative { id, .. } => Some(id),
@@ -34,8 +42,21 @@ pub fn meant<'a>(steps: &[Step], attached: Option<u64>, natives: &'a [Backfill])
     if let Some(id) = named {
         return find(id).map_or(Meant::Missing(id), Meant::One);
     }
-    let unfinished = natives.iter().find(|n| n.is_unfinished());
-    let Some(id) = attached else {
+    let unfinished = natives
+        .iter()
+        .find(|n| n.is_unfinished() && is_about(place.spec, n.from, n.to));
+    if let Some(planned) = place.planned {
+        return match (find(planned), unfinished) {
+            (Some(native), None) => Meant::One(native),
+            (Some(native), Some(other)) if native.id == other.id => Meant::One(native),
+            (_, Some(other)) => Meant::Another {
+                planned,
+                found: other.id,
+            },
+            (None, None) => Meant::Missing(planned),
+        };
+    }
+    let Some(id) = place.attached else {
         return unfinished.map_or(Meant::None, Meant::One);
     };
     let Some(native) = find(id) else {

@@ -36,9 +36,10 @@ pub async fn of_native(
     pause: bool,
 ) -> Result<Next, CallError> {
     let natives = eyes.natives(place.dag).await?;
-    let native = match meant(&case.steps, place.attached, &natives) {
+    let native = match meant(&case.steps, place, &natives) {
         Meant::One(native) => native,
         Meant::Missing(id) => return Ok(ended(false, missing(id))),
+        Meant::Another { planned, found } => return Ok(ended(false, another(planned, found))),
         Meant::None => return Ok(ended(false, nothing_native(place.dag, pause))),
     };
     let mut seen = Seen {
@@ -181,6 +182,14 @@ fn frozen(dag: &str, frozen: bool) -> String {
 /// The words for a native backfill that is not there.
 pub fn missing(id: u64) -> String {
     format!("the server has no native backfill {id}")
+}
+
+/// The words for one that took the place of the one that was decided about.
+pub fn another(planned: u64, found: u64) -> String {
+    format!(
+        "native backfill {planned} has ended, and somebody began native backfill {found} since: nothing was sent, look \
+         again"
+    )
 }
 
 fn nothing_native(dag: &str, pause: bool) -> String {

@@ -7,7 +7,7 @@ use super::{
     create::{self, Making, creation, fault, in_the_way, making, preview, window},
     eyes::Eyes,
     natives::{Meant, meant},
-    pause::{days_of, missing},
+    pause::{another, days_of, missing},
     steps::{Case, ended},
     window::day_of,
     words::{count, sentence, shown},
@@ -38,9 +38,10 @@ pub async fn next(place: &Place<'_>, case: &Case, eyes: &dyn Eyes, limit: u32) -
         ));
     };
     let natives = eyes.natives(place.dag).await?;
-    let native = match meant(&case.steps, place.attached, &natives) {
+    let native = match meant(&case.steps, place, &natives) {
         Meant::One(native) => native,
         Meant::Missing(id) => return Ok(ended(false, missing(id))),
+        Meant::Another { planned, found } => return Ok(ended(false, another(planned, found))),
         Meant::None => {
             let words = format!(
                 "{} has no unfinished native backfill to replace",
@@ -304,7 +305,7 @@ pub async fn dry_run(
         return Ok(Err("with a limit of 0 nothing would ever start".to_owned()));
     };
     let natives = eyes.natives(place.dag).await?;
-    let Meant::One(native) = meant(&[], place.attached, &natives) else {
+    let Meant::One(native) = meant(&[], place, &natives) else {
         return Ok(Err("there is no native backfill to replace".to_owned()));
     };
     let order = successor(native, limit, false);

@@ -63,6 +63,7 @@ pub fn asked(action: Action) -> Asked {
     Asked {
         seq: 171,
         action,
+        native: None,
         mark: Mark {
             by: Actor::supervisor(),
             at: at("2026-11-29T17:00:00Z"),
