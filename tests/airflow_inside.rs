@@ -158,7 +158,12 @@ async fn right_after_a_clear_no_try_is_of_the_new_attempt_and_those_before_can_s
 async fn a_run_of_somebody_else_is_looked_into_by_the_servers_own_name_for_it() {
     let server = airflow3(|request| {
         let asked = path(request).ends_with("/dagRuns/backfill__2023-03-14%231/taskInstances");
-        asked.then(|| json(200, object!({"total_entries": 0, "task_instances": []}).to_string()))
+        asked.then(|| {
+            json(
+                200,
+                object!({"total_entries": 0, "task_instances": []}).to_string(),
+            )
+        })
     })
     .await;
     let theirs = Place {
@@ -167,7 +172,10 @@ async fn a_run_of_somebody_else_is_looked_into_by_the_servers_own_name_for_it() 
         ..place()
     };
     assert_eq!(open(&server).tasks(&theirs).await.unwrap(), []);
-    let ours = Place { theirs: false, ..theirs };
+    let ours = Place {
+        theirs: false,
+        ..theirs
+    };
     assert!(open(&server).tasks(&ours).await.is_err());
 }
 

@@ -25,6 +25,7 @@ const CANONICAL: &[(u32, &str)] = &[
     (3, "773f1cd5541b610fd71807a5"),
     (4, "31958578b32f037f56ed6897"),
     (5, "d1f786020a68433baf372130"),
+    (6, "b0bf3674d354c825fa02ca34"),
 ];
 
 fn holder(journal: &mut Journal) -> u64 {

@@ -179,6 +179,47 @@ fn r_asks_for_what_failed_and_y_submits_it_with_the_digest_that_was_shown() {
 }
 
 /// Ending running days is a choice in the same dialog, and another plan: its phrase has to be typed anew.
+/// What was counted a minute ago must not be confirmed as the present.
+#[test]
+fn an_open_plan_follows_what_is_seen_and_keeps_what_was_typed() {
+    let mut operator = Operator::at(theirs::running());
+    operator.command("cancel-backfill");
+    operator.text("events");
+    let cancels = |operator: &Operator| {
+        let facts = &operator.dialog().preview.facts;
+        facts
+            .iter()
+            .find(|(label, _)| *label == "cancels")
+            .unwrap()
+            .1
+            .clone()
+    };
+    let before = cancels(&operator);
+    let id = operator.machine.app.backfill.clone().unwrap();
+    let state = std::sync::Arc::make_mut(&mut operator.case.feed.state);
+    let backfill = state.backfills.get_mut(&id).unwrap();
+    let waiting = backfill.count(backfill::domain::state::ChunkState::Queued);
+    let none_waits = backfill.chunks.iter().map(|c| (c.id, Vec::new())).collect();
+    let facts = backfill.seen.clone().unwrap();
+    backfill.observe(&none_waits, &facts, operator.case.now);
+    operator.send(Msg::Fed);
+    let now = cancels(&operator);
+    assert!(before.starts_with(&format!("{waiting} days")), "{before}");
+    assert!(now.starts_with("0 days waiting"), "{now}");
+    let typed = operator.dialog().phrase.clone().map(|(_, typed)| typed);
+    assert_eq!(typed.as_deref(), Some("events"));
+}
+
+/// With every day listed, the keys that choose must not fall silent.
+#[test]
+fn up_and_down_choose_a_way_unless_there_is_a_list_to_scroll() {
+    let mut operator = Operator::at(theirs::running());
+    operator.command("cancel-backfill");
+    operator.keys("tab down");
+    assert_eq!(operator.dialog().ask, Ask::Act(Action::Cancel { running: true }));
+    assert!(operator.screen((80, 24)).contains("up down chooses"));
+}
+
 #[test]
 fn the_cancel_dialog_offers_to_end_running_days_too_and_asks_for_the_name() {
     let mut operator = Operator::at(theirs::running());

@@ -149,6 +149,7 @@ pub fn is_live(state: &State, name: &Name) -> bool {
 mod tests {
     use super::*;
     use crate::{domain::event::Payload, plan::testing::Night};
+    use chrono::TimeZone;
 
     fn wanted(start: (i32, u32, u32), end: (i32, u32, u32)) -> Wanted {
         let day = |(y, m, d)| NaiveDate::from_ymd_opt(y, m, d).unwrap();
@@ -218,6 +219,27 @@ mod tests {
         assert!(!is_live(&night.state, &ours.name));
         let planned = Night::new(3);
         assert_eq!(found(&planned, &planned.backfill().spec), None);
+    }
+
+    #[test]
+    fn a_native_backfill_belongs_to_a_window_with_a_day_of_it_in_the_windows_zone() {
+        let zone = chrono_tz::America::New_York;
+        let midnight = |y, m, d| zone.with_ymd_and_hms(y, m, d, 0, 0, 0).unwrap().to_utc();
+        let native = NativeSeen {
+            id: 50,
+            paused: false,
+            completed: None,
+            limit: 2,
+            from: midnight(2022, 2, 1),
+            to: midnight(2022, 2, 20),
+            by: None,
+        };
+        let about = |from: (u32, u32), to: (u32, u32)| {
+            let day = |(m, d)| NaiveDate::from_ymd_opt(2022, m, d).unwrap();
+            is_about(&native, (day(from), day(to)), zone)
+        };
+        assert!(about((1, 1), (2, 1)) && about((2, 20), (3, 10)) && about((2, 3), (2, 4)));
+        assert!(!about((2, 21), (3, 10)) && !about((1, 1), (1, 31)));
     }
 
     #[test]

@@ -322,3 +322,160 @@ fn a_pool_goes_back_to_what_it_had_when_the_limit_is_whole_again() {
     done(&mut night, set(5), true);
     assert!(matches!(pool_lever(&night, 5), Some(Lever::LetPoolGo { .. })));
 }
+
+/// What the night's backfill looks like with this seen of it.
+fn seen(night: &Night, facts: &Facts) -> Backfill {
+    let mut backfill = night.backfill().clone();
+    backfill.observe(&Default::default(), facts, night.now);
+    backfill
+}
+
+#[test]
+fn a_pause_that_the_server_refused_or_somebody_lifted_is_not_called_one() {
+    let mut night = theirs(Some(12));
+    assert_eq!(pause_there(&seen(&night, &facts(&night, false))), None);
+    night.human(Payload::Paused { until: None });
+    let before = facts(&night, false);
+    assert_eq!(pause_there(&seen(&night, &before)), Some(PauseThere::Asked));
+    assert_eq!(
+        pause_there(night.backfill()),
+        Some(PauseThere::Asked),
+        "never seen"
+    );
+    night.later(1);
+    done(&mut night, PAUSE, false);
+    let refused = seen(&night, &facts(&night, false));
+    assert_eq!(pause_there(&refused), Some(PauseThere::NotDone("200".to_owned())));
+    assert_eq!(word_there(&refused), "not paused");
+    // What we did is newer than what was seen.
+    done(&mut night, PAUSE, true);
+    assert_eq!(pause_there(&seen(&night, &before)), Some(PauseThere::Holds));
+    let paused = seen(&night, &facts(&night, true));
+    assert_eq!(
+        (pause_there(&paused), word_there(&paused)),
+        (Some(PauseThere::Holds), "paused")
+    );
+    night.later(60);
+    let lifted = seen(&night, &facts(&night, false));
+    assert_eq!(pause_there(&lifted), Some(PauseThere::LiftedThere));
+    assert!(
+        pause_there(&lifted)
+            .unwrap()
+            .why_not()
+            .unwrap()
+            .contains("somebody let it go on")
+    );
+}
+
+#[test]
+fn after_our_own_resume_an_older_look_is_not_somebody_elses_pause() {
+    let mut night = theirs(Some(12));
+    let before = facts(&night, true);
+    night.later(1);
+    done(&mut night, Action::Resume { whole_dag: false }, true);
+    assert!(!is_paused_there(&seen(&night, &before)));
+    night.later(60);
+    assert!(
+        is_paused_there(&seen(&night, &facts(&night, true))),
+        "that is newer"
+    );
+}
+
+#[test]
+fn a_pause_without_a_native_backfill_holds_by_the_pool_or_not_at_all() {
+    let none = |night: &Night| Facts {
+        native: None,
+        ..facts(night, false)
+    };
+    let mut night = theirs(None);
+    night.human(Payload::Paused { until: None });
+    assert_eq!(pause_there(&seen(&night, &none(&night))), Some(PauseThere::Asked));
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 8,
+    });
+    done(&mut night, set(0), true);
+    assert_eq!(pause_there(&seen(&night, &none(&night))), Some(PauseThere::Holds));
+    let dag = Dag {
+        id: "events_daily".to_owned(),
+        conf: Default::default(),
+        pool: None,
+    };
+    let mut without = Night::new(3).attached(Attach { native: None }, dag);
+    without.human(Payload::Paused { until: None });
+    let there = pause_there(&seen(&without, &none(&without)));
+    assert!(matches!(there, Some(PauseThere::NoLever(_))), "{there:?}");
+}
+
+/// Without a signal the rule is that of the start for ever: a human's cap counts all the same.
+#[test]
+fn a_cap_on_somebody_elses_backfill_is_written_to_its_pool_also_without_a_signal() {
+    let mut night = theirs(Some(12));
+    assert_eq!(pool_lever(&night, 8), None);
+    night.human(Payload::CapSet { cap: Some(2) });
+    let taken = Lever::TakePool {
+        pool: POOL.to_owned(),
+        former: 8,
+    };
+    assert_eq!(pool_lever(&night, 8), Some(taken));
+}
+
+/// A supervisor that is killed at the request only sees that the slots are there.
+#[test]
+fn slots_whose_answer_was_lost_are_ours_to_give_back() {
+    let mut night = ours();
+    night.ours(Payload::PoolTaken {
+        pool: POOL.to_owned(),
+        former: 8,
+    });
+    night.event(
+        Actor::supervisor(),
+        Payload::ActionRequested {
+            action: set(4),
+            digest: String::new(),
+            native: None,
+        },
+    );
+    let ask = night.backfill().asked.back().unwrap().seq;
+    night.ours(Payload::ActionSent {
+        ask,
+        step: 0,
+        sent: "PATCH".to_owned(),
+        call: String::new(),
+    });
+    let said = "pool backfill_pool has 4 slots".to_owned();
+    night.ours(Payload::ActionEnded { ask, ok: true, said });
+    assert_eq!(night.backfill().pool.as_ref().unwrap().written, Some(4));
+}
+
+#[test]
+fn what_was_asked_for_and_not_sent_is_not_done_after_letting_go_and_what_was_sent_is_ended() {
+    let ask = |night: &mut Night, action: Action| {
+        night.human(Payload::ActionRequested {
+            action,
+            digest: String::new(),
+            native: Some(12),
+        })
+    };
+    let mut night = theirs(Some(12));
+    let sent = ask(&mut night, Action::Replace { limit: 3 });
+    night.ours(Payload::ActionSent {
+        ask: sent,
+        step: 0,
+        sent: "PUT".to_owned(),
+        call: String::new(),
+    });
+    let unsent = ask(&mut night, Action::Pause { whole_dag: true });
+    night.human(Payload::Detached {});
+    let open: Vec<u64> = night
+        .backfill()
+        .asked
+        .iter()
+        .filter(|a| a.is_open())
+        .map(|a| a.seq)
+        .collect();
+    assert_eq!(open, [sent]);
+    let ended = night.backfill().asked.iter().find(|a| a.seq == unsent).unwrap();
+    let end = ended.ended.as_ref().unwrap();
+    assert!(!end.ok && end.said.contains("let go of"), "{}", end.said);
+}

@@ -108,7 +108,7 @@ impl Preview {
     pub fn is_refused(&self) -> bool {
         self.facts
             .iter()
-            .any(|(label, value)| *label == "instead" && value == attached::INSTEAD)
+            .any(|(label, value)| *label == "instead" && attached::is_refusal(value))
     }
 }
 

@@ -76,8 +76,8 @@ impl Theirs {
             paused: false,
             completed: None,
             limit: 3,
-            from: clock(0, 0, 0),
-            to: clock(0, 0, 0),
+            from: "2023-09-30T22:00:00Z".parse().unwrap(),
+            to: "2024-01-27T23:00:00Z".parse().unwrap(),
             by: Some("minh".to_owned()),
         };
         let pool = PoolSeen {

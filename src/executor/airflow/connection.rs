@@ -410,7 +410,7 @@ impl Connection {
             NoTicket::Refused { since, words } => {
                 let since = since.format("%Y-%m-%d %H:%M:%SZ");
                 let detail =
-                    format!("refused since {since}, nothing is sent until you log in again: {words}");
+                    format!("refused since {since}, nothing is sent until they change or backfill is started anew: {words}");
                 self.own_error(Kind::LoggedOut, Cause::Unauthorized, "nothing sent", &detail)
             }
             NoTicket::Secret(why) => {

@@ -182,7 +182,10 @@ fn every_plan_names_the_server_and_says_when_the_picture_is_old_or_not_whole() {
 fn cancel_and_replace_count_what_they_promise() {
     let theirs = Theirs::new(None);
     let cancel = theirs.preview(&Ask::Cancel);
-    assert_eq!(fact(&cancel, "cancels"), "1 day waiting never start");
+    assert_eq!(
+        fact(&cancel, "cancels"),
+        "1 day waiting never start; there they count as failed"
+    );
     assert!(fact(&cancel, "runs").starts_with("1 day running go on"));
     let hard = theirs.preview(&Ask::Act(Action::Cancel { running: true }));
     assert!(fact(&hard, "stops").starts_with("1 day running are ended"));

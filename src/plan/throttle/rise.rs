@@ -85,7 +85,8 @@ impl Throttle {
         if resumed {
             self.state.resumed = Some(law);
         }
-        self.begin_pace(former);
+        // Of one that went blind before it allowed anything, what it allows now is paced.
+        self.begin_pace(former.max(to));
         Some(name.clone())
     }
 

@@ -134,6 +134,41 @@ fn the_one_that_is_attached_to_is_meant_and_when_it_is_over_the_one_that_took_it
     );
 }
 
+/// A yes for one is no yes for another that somebody began meanwhile.
+#[test]
+fn only_the_native_backfill_that_was_seen_when_it_was_asked_for_is_touched() {
+    for action in [
+        PAUSE,
+        RESUME,
+        Action::Cancel { running: false },
+        Action::Replace { limit: 5 },
+    ] {
+        let mut play = Play::new(None, action);
+        play.asked.native = Some(12);
+        play.twelve_cancelled();
+        let mut other = native(13, date(1), date(20));
+        other.paused = false;
+        play.model.world().natives.push(other);
+        let said = "native backfill 12 has ended, and somebody began native backfill 13 since: nothing was sent, look again";
+        assert_eq!(play.end(&[], false), (false, said.to_owned()));
+        assert!(play.sent().is_empty());
+    }
+}
+
+/// The window of these plays is September 2021.
+#[test]
+fn a_native_backfill_of_other_days_is_none_of_ours() {
+    let mut play = Play::new(None, Action::Cancel { running: false });
+    let august = (at("2021-08-01T00:00:00Z"), at("2021-08-31T00:00:00Z"));
+    play.model.world().natives.push(native(13, august.0, august.1));
+    let (ok, said) = play.end(&[], false);
+    assert!(
+        !ok && said.contains("has no unfinished native backfill to cancel"),
+        "{said}"
+    );
+    assert!(play.sent().is_empty());
+}
+
 #[test]
 fn a_paused_native_backfill_is_not_replaced_by_one_that_runs() {
     let mut play = Play::new(None, Action::Replace { limit: 5 });
