@@ -296,7 +296,10 @@ fn cancel(theirs: &Theirs, native: u64) -> String {
 /// Airflow's fact 3: a plain clear would wait for ever.
 fn rerun(theirs: &Theirs, first: u64, day: &str) {
     let promise = theirs.says(&["rerun", "theirs", day, "--dry-run"]);
-    assert!(promise.contains("the run is deleted and made again"), "{promise}");
+    assert!(
+        promise.contains("the run is deleted with its tries and logs"),
+        "{promise}"
+    );
     theirs.says(&["rerun", "theirs", day, "--yes"]);
     let said = theirs.came_to("a day run again");
     assert!(

@@ -342,13 +342,18 @@ fn rerun(backfill: &Backfill, asked: &[ChunkId], only_failed: bool) -> Preview {
     } else {
         "the whole run is cleared"
     };
-    preview.facts.push((
-        "effect",
-        format!("of each day {what}, and it runs again, with its own parameters"),
-    ));
     let dead = native(backfill).is_some_and(NativeSeen::is_cancelled);
-    let cancelled = will.iter().filter(|c| c.state == S::Cancelled.word()).count();
-    if dead && cancelled > 0 {
+    let cancelled = will
+        .iter()
+        .filter(|c| dead && c.state == S::Cancelled.word())
+        .count();
+    if cancelled < will.len() || will.is_empty() {
+        preview.facts.push((
+            "effect",
+            format!("of each day {what}, and it runs again, with its own parameters"),
+        ));
+    }
+    if cancelled > 0 {
         preview.facts.push((
             "anew",
             format!(
