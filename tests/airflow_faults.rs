@@ -443,7 +443,8 @@ fn a_server_that_comes_back_with_another_key_is_logged_in_to_again_by_itself() {
 fn a_scheduler_that_died_is_told_while_everything_else_answers() {
     if std::env::var("BACKFILL_TEST_LONG").is_ok_and(|v| v == "1") {
         let server = own();
-        let work = Work::begin(&server, &server.url, ("2023-08-01", "2023-08-04"), |_| {});
+        // Enough of them that most wait when the scheduler dies.
+        let work = Work::begin(&server, &server.url, ("2023-08-01", "2023-08-24"), |_| {});
         work.wait_for_done(1);
         server.stop(Some("scheduler"));
         let told = work.told("its scheduler is not alive");

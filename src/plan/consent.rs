@@ -86,7 +86,7 @@ fn theirs(
 ) -> Result<Vec<Payload>, String> {
     let request = |action: Action| {
         Ok(vec![Payload::ActionRequested {
-            native: lever::meant(backfill.seen.as_ref(), &action),
+            native: lever::meant(backfill, backfill.seen.as_ref(), &action),
             action,
             digest: preview.digest.clone(),
         }])
@@ -129,7 +129,7 @@ fn resume_theirs(backfill: &Backfill, digest: &str) -> Result<Vec<Payload>, Stri
     if lever::is_paused_there(backfill) && backfill.native_pause.is_none() {
         let action = Action::Resume { whole_dag: false };
         all.push(Payload::ActionRequested {
-            native: lever::meant(backfill.seen.as_ref(), &action),
+            native: lever::meant(backfill, backfill.seen.as_ref(), &action),
             action,
             digest: digest.to_owned(),
         });

@@ -70,8 +70,9 @@ pub fn no_native(facts: Option<&Facts>) -> Option<String> {
     }
 }
 
-/// The native backfill that an action is about, as it was seen; `None` of actions on days, pools and whole DAGs.
-pub fn meant(facts: Option<&Facts>, action: &Action) -> Option<u64> {
+/// The native backfill that an action is about, as it was seen; `None` of actions on days, pools and whole DAGs, and while
+/// one that we made ourselves since is not seen yet: then it is about that one.
+pub fn meant(backfill: &Backfill, facts: Option<&Facts>, action: &Action) -> Option<u64> {
     let of_native = matches!(
         action,
         Action::Pause { whole_dag: false }
@@ -79,7 +80,16 @@ pub fn meant(facts: Option<&Facts>, action: &Action) -> Option<u64> {
             | Action::Cancel { .. }
             | Action::Replace { .. }
     );
-    let native = facts?.native.as_ref()?;
+    let facts = facts?;
+    let makes = |a: &&Asked| matches!(a.action, Action::Replace { .. } | Action::Create { .. });
+    let unseen = |a: &Asked| match &a.ended {
+        None => !a.steps.is_empty(),
+        Some(end) => !a.steps.is_empty() && facts.as_of.is_none_or(|seen| end.at >= seen),
+    };
+    if backfill.asked.iter().filter(makes).any(unseen) {
+        return None;
+    }
+    let native = facts.native.as_ref()?;
     of_native.then_some(native.id)
 }
 

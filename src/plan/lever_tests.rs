@@ -479,3 +479,21 @@ fn what_was_asked_for_and_not_sent_is_not_done_after_letting_go_and_what_was_sen
     let end = ended.ended.as_ref().unwrap();
     assert!(!end.ok && end.said.contains("let go of"), "{}", end.said);
 }
+
+#[test]
+fn an_action_is_about_the_native_backfill_that_was_seen_unless_we_made_another_since() {
+    let mut night = theirs(Some(12));
+    let before = facts(&night, false);
+    let about = |night: &Night, facts: &Facts, action| meant(night.backfill(), Some(facts), &action);
+    assert_eq!(about(&night, &before, PAUSE), Some(12));
+    assert_eq!(about(&night, &before, Action::Pause { whole_dag: true }), None);
+    night.later(1);
+    done(&mut night, Action::Replace { limit: 5 }, true);
+    assert_eq!(about(&night, &before, Action::Cancel { running: true }), None);
+    night.later(1);
+    assert_eq!(
+        about(&night, &facts(&night, false), PAUSE),
+        Some(12),
+        "seen since"
+    );
+}

@@ -239,7 +239,7 @@ impl Core {
             .seen_pool()
             .and_then(|(pool, at)| lever::pool(backfill, pool, at, now));
         let actor = cause(backfill);
-        let about = |action: &Action| lever::meant(Some(&held.facts), action);
+        let about = |action: &Action| lever::meant(backfill, Some(&held.facts), action);
         let levers: Vec<(Option<u64>, Lever)> = native
             .into_iter()
             .chain(pool)
