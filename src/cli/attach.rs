@@ -142,7 +142,7 @@ fn order(ctx: &Context, wanted: &Attach, mut found: Found, slots: Option<i64>) -
     if wanted.native_backfill.is_none() {
         found.native = found
             .native
-            .filter(|n| attach_spec::is_about(n, (start, end), timezone));
+            .filter(|n| attach_spec::is_about((n.from, n.to), (start, end), timezone));
     }
     let has_lever = found.native.as_ref().is_some_and(|n| n.completed.is_none()) || wanted.pool.is_some();
     if !signals.is_empty() && !has_lever {

@@ -2,7 +2,7 @@
 
 use crate::domain::{
     Time,
-    attach::{Attach, NativeSeen},
+    attach::Attach,
     calendar::Granularity,
     ids::Name,
     spec::{Dag, OnFailure, Order, Profile, Spec},
@@ -132,10 +132,11 @@ pub fn attached_already<'a>(state: &'a State, spec: &Spec) -> Option<&'a Backfil
     live.find(|b| b.spec.attach.is_some() && same(&b.spec))
 }
 
-/// Whether a native backfill has days of a window, both ends inclusive: else it is none of its business.
-pub fn is_about(native: &NativeSeen, (start, end): (NaiveDate, NaiveDate), zone: Tz) -> bool {
+/// Whether a native backfill from one instant to another has days of a window: else it is none of its business. All ends
+/// are inclusive.
+pub fn is_about((from, to): (Time, Time), (start, end): (NaiveDate, NaiveDate), zone: Tz) -> bool {
     let day = |at: Time| at.with_timezone(&zone).date_naive();
-    day(native.from) <= end && start <= day(native.to)
+    day(from) <= end && start <= day(to)
 }
 
 /// Whether a backfill that has not ended has the name.
@@ -225,18 +226,10 @@ mod tests {
     fn a_native_backfill_belongs_to_a_window_with_a_day_of_it_in_the_windows_zone() {
         let zone = chrono_tz::America::New_York;
         let midnight = |y, m, d| zone.with_ymd_and_hms(y, m, d, 0, 0, 0).unwrap().to_utc();
-        let native = NativeSeen {
-            id: 50,
-            paused: false,
-            completed: None,
-            limit: 2,
-            from: midnight(2022, 2, 1),
-            to: midnight(2022, 2, 20),
-            by: None,
-        };
+        let native = (midnight(2022, 2, 1), midnight(2022, 2, 20));
         let about = |from: (u32, u32), to: (u32, u32)| {
             let day = |(m, d)| NaiveDate::from_ymd_opt(2022, m, d).unwrap();
-            is_about(&native, (day(from), day(to)), zone)
+            is_about(native, (day(from), day(to)), zone)
         };
         assert!(about((1, 1), (2, 1)) && about((2, 20), (3, 10)) && about((2, 3), (2, 4)));
         assert!(!about((2, 21), (3, 10)) && !about((1, 1), (1, 31)));

@@ -314,7 +314,7 @@ impl Form {
         let window = (day(Field::From)?, day(Field::To)?);
         let native = known.found.native.as_ref();
         // Where only the DAG was chosen, its native backfill is ours to hold if it is about days of the window.
-        let is_about = |n: &&NativeSeen| attach_spec::is_about(n, window, timezone);
+        let is_about = |n: &&NativeSeen| attach_spec::is_about((n.from, n.to), window, timezone);
         let native = native.filter(|n| self.choice.offer.native.is_some() || is_about(n));
         let unfinished = native.filter(|n| n.completed.is_none());
         if !signals.is_empty() && unfinished.is_none() && pool.is_none() {

@@ -1,9 +1,10 @@
 //! Which native backfill is meant, and which one holds a run.
 
-use super::{Place, call::Call, steps::Step, window::is_about};
+use super::{Place, call::Call, steps::Step};
 use crate::{
     domain::Time,
     executor::airflow::wire::{Backfill, Run, RunKind},
+    plan::attach_spec::is_about,
 };
 use chrono::TimeDelta;
 
@@ -31,7 +32,8 @@ pub enum Meant<'a> {
 }
 
 /// The one that the action's requests name; before the first: the one that was seen when it was asked for, else the
-/// attached one, or where none is attached the DAG's unfinished one that is about days of ours. Where the attached one is over and an unfinished one was made after it over some of its days, it is
+/// attached one, or where none is attached the DAG's unfinished one that is about days of ours. Where the attached one
+/// is over and an unfinished one was made after it over some of its days, it is
 /// that one: there is only one unfinished at a time, and a replacement is how a limit is changed.
 pub fn meant<'a>(steps: &[Step], place: &Place<'_>, natives: &'a [Backfill]) -> Meant<'a> {
     let find = |id: u64| natives.iter().find(|n| n.id == id);
@@ -42,9 +44,9 @@ pub fn meant<'a>(steps: &[Step], place: &Place<'_>, natives: &'a [Backfill]) -> 
     if let Some(id) = named {
         return find(id).map_or(Meant::Missing(id), Meant::One);
     }
-    let unfinished = natives
-        .iter()
-        .find(|n| n.is_unfinished() && is_about(place.spec, n.from, n.to));
+    let window = (place.spec.start, place.spec.end);
+    let ours = |n: &&Backfill| is_about((n.from, n.to), window, place.spec.timezone);
+    let unfinished = natives.iter().find(|n| n.is_unfinished() && ours(n));
     if let Some(planned) = place.planned {
         return match (find(planned), unfinished) {
             (Some(native), None) => Meant::One(native),

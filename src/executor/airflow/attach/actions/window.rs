@@ -79,11 +79,6 @@ fn interval(spec: &Spec, chunk: ChunkId) -> Option<(ChunkId, Interval)> {
     found.into_iter().find(|(id, _)| *id == chunk)
 }
 
-/// Whether a native backfill over these dates, both inclusive, has days of the order.
-pub fn is_about(spec: &Spec, from: Time, to: Time) -> bool {
-    day_of(spec, from).date <= spec.end && spec.start <= day_of(spec, to).date
-}
-
 /// The day in which an instant lies.
 pub fn day_of(spec: &Spec, at: Time) -> ChunkId {
     let local = at.with_timezone(&spec.timezone).date_naive();
