@@ -14,6 +14,7 @@ mod places;
 mod problem;
 mod profiles;
 mod read;
+pub mod scenario;
 pub mod secret;
 mod secret_source;
 mod sections;

@@ -15,7 +15,7 @@ use std::{
     io::Read,
     path::Path,
 };
-use toml::{Spanned, de::DeTable};
+use toml::de::DeTable;
 
 const SECTIONS: [&str; 7] = [
     "executors",
@@ -73,6 +73,15 @@ fn reason(error: &std::io::Error) -> String {
 
 /// Reads a text that came from `path`.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigErrors> {
+    table(text, path, |report, root| whole(report, root, path))
+}
+
+/// Reads a file of TOML with `read`, and tells everything that is wrong with it.
+pub(super) fn table<T>(
+    text: &str,
+    path: &Path,
+    read: impl FnOnce(&mut Report<'_>, &Section<'_>) -> Option<T>,
+) -> Result<T, ConfigErrors> {
     let mut report = Report::new(text);
     let table = match DeTable::parse(text) {
         Ok(table) => table,
@@ -81,8 +90,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigErrors> {
             return Err(report.into_errors(path));
         }
     };
-    match whole(&mut report, &table, path) {
-        Some(config) if report.is_empty() => Ok(config),
+    match read(&mut report, &Section::root(&table)) {
+        Some(value) if report.is_empty() => Ok(value),
         _ => Err(report.into_errors(path)),
     }
 }
@@ -199,17 +208,16 @@ fn named<'t, T>(
     (read_well, declared)
 }
 
-fn whole<'t>(report: &mut Report<'_>, table: &'t Spanned<DeTable<'t>>, path: &Path) -> Option<Config> {
-    let root = Section::root(table);
+fn whole(report: &mut Report<'_>, root: &Section<'_>, path: &Path) -> Option<Config> {
     root.only(report, &SECTIONS);
     // Relative paths in the file start where the file is, not where somebody happened to call us.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
-    let (executors, executor_names) = named(report, &root, "executors", |r, s, _| {
+    let (executors, executor_names) = named(report, root, "executors", |r, s, _| {
         sections::executor(r, s, folder)
     });
-    let (signals, signal_names) = named(report, &root, "signals", |r, s, _| signals::signal(r, s, folder));
-    let (profiles, declared_profiles) = named(report, &root, "profiles", profile);
+    let (signals, signal_names) = named(report, root, "signals", |r, s, _| signals::signal(r, s, folder));
+    let (profiles, declared_profiles) = named(report, root, "profiles", profile);
     let around = Around {
         folder,
         executors: executor_names,
@@ -218,10 +226,10 @@ fn whole<'t>(report: &mut Report<'_>, table: &'t Spanned<DeTable<'t>>, path: &Pa
         profiles: &profiles,
         sound_executors: &executors,
     };
-    let (backfills, _) = named(report, &root, "backfills", |r, s, n| backfill(r, s, n, &around));
-    let journal = sections::journal(report, &root, folder);
-    let tuning = tuning::tuning(report, &root);
-    let screen = sections::screen(report, &root);
+    let (backfills, _) = named(report, root, "backfills", |r, s, n| backfill(r, s, n, &around));
+    let journal = sections::journal(report, root, folder);
+    let tuning = tuning::tuning(report, root);
+    let screen = sections::screen(report, root);
     Some(Config {
         path: absolute.clone(),
         executors,

@@ -11,6 +11,7 @@ pub mod overlap;
 pub mod preview;
 pub mod retry;
 pub mod select;
+pub mod simulate;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod throttle;

@@ -1,0 +1,229 @@
+//! Who says how much may run: the throttle that a supervisor runs, and the simple rules that it is held against.
+
+use crate::{
+    config::scenario::{Levels, Scenario},
+    domain::{Time, ids::Name, tuning::Tuning},
+    host::BootInstant,
+    plan::throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle, ThrottleState},
+};
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
+
+/// A latched throttle is acknowledged by its operator after so long.
+const ACKNOWLEDGED_AFTER: f64 = 1800.0;
+
+/// Which policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// The throttle of law C2.
+    Classic,
+    /// Everything while lag is at most soft, nothing above.
+    OnOff,
+    /// Always the same limit.
+    Fixed(u32),
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Classic => f.write_str("classic"),
+            Self::OnOff => f.write_str("onoff"),
+            Self::Fixed(n) => write!(f, "fixed:{n}"),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let fixed = |n: &str| n.parse().ok().filter(|n| *n > 0).map(Self::Fixed);
+        match text {
+            "classic" => Some(Self::Classic),
+            "onoff" => Some(Self::OnOff),
+            _ => text.strip_prefix("fixed:").and_then(fixed),
+        }
+        .ok_or_else(|| format!("`{text}` is no policy: classic, onoff, or fixed:N with N at least 1"))
+    }
+}
+
+/// What a look at the signal gave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reading {
+    /// A number, and how many seconds ago it was measured.
+    Value(f64, f64),
+    /// Nothing, or no number.
+    None,
+}
+
+/// What a policy is told, once a tick.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Seconds since the beginning.
+    pub at: f64,
+    /// The signal.
+    pub reading: Reading,
+    /// Running weight.
+    pub running: u32,
+    /// Weight of the chunk that could start next; `None` if none could.
+    pub next_weight: Option<u32>,
+    /// Median length of finished chunks, in seconds.
+    pub median: Option<f64>,
+}
+
+/// What a policy says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Says {
+    /// Running weight allowed.
+    pub limit: u32,
+    /// Seconds between two starts; `None` if they need not be paced.
+    pub gap: Option<f64>,
+}
+
+/// A policy at work.
+pub trait Controller {
+    /// One tick.
+    fn tick(&mut self, seen: &Seen) -> Says;
+
+    /// How often it stopped all starts because of lag.
+    fn pauses(&self) -> u32 {
+        0
+    }
+}
+
+/// The policy at the beginning of a scenario.
+pub fn begin(policy: Policy, scenario: &Scenario) -> Box<dyn Controller> {
+    match policy {
+        Policy::Fixed(limit) => Box::new(Fixed(limit)),
+        Policy::OnOff => Box::new(OnOff {
+            soft: scenario.signal.soft,
+            max: scenario.backfill.max_limit,
+            limit: scenario.backfill.max_limit,
+        }),
+        Policy::Classic => Box::new(Classic::new(scenario)),
+    }
+}
+
+struct Fixed(u32);
+
+impl Controller for Fixed {
+    fn tick(&mut self, _: &Seen) -> Says {
+        Says {
+            limit: self.0,
+            gap: None,
+        }
+    }
+}
+
+struct OnOff {
+    soft: f64,
+    max: u32,
+    limit: u32,
+}
+
+impl Controller for OnOff {
+    fn tick(&mut self, seen: &Seen) -> Says {
+        if let Reading::Value(lag, _) = seen.reading {
+            self.limit = if lag > self.soft { 0 } else { self.max };
+        }
+        Says {
+            limit: self.limit,
+            gap: None,
+        }
+    }
+}
+
+/// The throttle itself, under a clock of ours, with the defaults of its law.
+struct Classic {
+    throttle: Throttle,
+    signal: Name,
+    tuning: Tuning,
+    max: u32,
+    latched: Option<f64>,
+    pauses: u32,
+}
+
+impl Classic {
+    fn new(scenario: &Scenario) -> Self {
+        let signal = scenario.signal.name.clone();
+        let levels = BTreeMap::from([(signal.clone(), levels(&scenario.signal, scenario.tick))]);
+        let max = scenario.backfill.max_limit;
+        Self {
+            throttle: Throttle::new(levels, max, "simulated", now(0.0)),
+            signal,
+            tuning: Tuning::default(),
+            max,
+            latched: None,
+            pauses: 0,
+        }
+    }
+
+    fn acknowledge(&mut self, at: f64) {
+        if self.throttle.state() != ThrottleState::Latched {
+            self.latched = None;
+        } else if at - *self.latched.get_or_insert(at) >= ACKNOWLEDGED_AFTER {
+            self.throttle.acknowledge(now(at), &self.tuning);
+        }
+    }
+}
+
+impl Controller for Classic {
+    fn tick(&mut self, seen: &Seen) -> Says {
+        let load = Load {
+            running: seen.running,
+            next_weight: seen.next_weight,
+            median_chunk: seen.median.map(Duration::from_secs_f64),
+            held_above: false,
+            max_limit: self.max,
+        };
+        let signal = self.signal.clone();
+        let input = match seen.reading {
+            Reading::Value(value, age) => Input::Sample {
+                signal,
+                value,
+                age: Duration::from_secs_f64(age),
+            },
+            Reading::None => Input::NoSample {
+                signal,
+                why: "no sample".to_owned(),
+            },
+        };
+        let before = self.throttle.limit();
+        let said = self.throttle.step(input, &load, now(seen.at), &self.tuning);
+        let stopped = |o: &Outcome| {
+            use crate::domain::event::Rule;
+            let paused = |rule| matches!(rule, Rule::Pause | Rule::Critical | Rule::Latch);
+            matches!(o, Outcome::Limit(change) if change.to == 0 && change.from > 0 && paused(change.rule))
+        };
+        self.pauses += u32::from(before > 0 && said.iter().any(stopped));
+        self.acknowledge(seen.at);
+        Says {
+            limit: self.throttle.limit(),
+            gap: self.throttle.start_gap(&self.tuning).map(|d| d.as_secs_f64()),
+        }
+    }
+
+    fn pauses(&self) -> u32 {
+        self.pauses
+    }
+}
+
+fn levels(levels: &Levels, interval: Duration) -> SignalLevels {
+    SignalLevels {
+        unit: levels.unit,
+        low: levels.low,
+        soft: levels.soft,
+        hard: levels.hard,
+        critical: levels.critical,
+        interval,
+        protects: true,
+    }
+}
+
+/// A moment of the scenario on both clocks.
+fn now(at: f64) -> Now {
+    let ms = (at * 1000.0) as u64;
+    Now {
+        boot: BootInstant(ms),
+        wall: Time::UNIX_EPOCH + chrono::Duration::milliseconds(i64::try_from(ms).unwrap_or(i64::MAX)),
+    }
+}
