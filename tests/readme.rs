@@ -298,15 +298,43 @@ fn the_defaults_in_the_table_of_tuning_can_be_copied_into_a_file() {
     assert_eq!(config.tuning, Tuning::default());
 }
 
-/// The example has every key that the program reads; those of `[tuning]` are in their own document.
+/// The example has every key that the program reads; those of `[tuning]` are in their own document, those of scenarios, too.
 #[test]
 fn the_example_configuration_leaves_no_key_out() {
-    let example = read("config.toml.example");
-    let words: BTreeSet<&str> = example
+    let keys = keys_that_are_read(|path| !path.ends_with("scenario.rs"));
+    assert!(
+        keys.contains("on_failure") && keys.contains("age_query") && keys.contains("journal"),
+        "{keys:?}"
+    );
+    assert_said("config.toml.example", &keys);
+}
+
+#[test]
+fn the_document_of_scenarios_leaves_no_key_out() {
+    let keys = keys_that_are_read(|path| path.ends_with("scenario.rs"));
+    assert!(
+        keys.contains("day_peak") && keys.contains("sigma") && keys.contains("metric"),
+        "{keys:?}"
+    );
+    assert_said("docs/simulate.md", &keys);
+}
+
+fn assert_said(document: &str, keys: &BTreeSet<String>) {
+    let text = read(document);
+    let words: BTreeSet<&str> = text
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
         .collect();
+    let missing: Vec<&String> = keys.iter().filter(|k| !words.contains(k.as_str())).collect();
+    assert!(
+        missing.is_empty(),
+        "{document} says nothing of {missing:?}, of {keys:?}"
+    );
+}
+
+/// The keys that files of the configuration's floor read.
+fn keys_that_are_read(such: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
-    for source in project::rust(&["src/config"]) {
+    for source in project::rust(&["src/config"]).iter().filter(|s| such(&s.path)) {
         let code = project::without_tests(&project::tokens(&source.text)).0;
         for (at, token) in code.iter().enumerate() {
             // `const KEYS: [..] = [..];` and `only(report, &[..]);` are where keys are listed.
@@ -327,15 +355,7 @@ fn the_example_configuration_leaves_no_key_out() {
             }));
         }
     }
-    assert!(
-        keys.contains("on_failure") && keys.contains("age_query") && keys.contains("journal"),
-        "{keys:?}"
-    );
-    let missing: Vec<&String> = keys.iter().filter(|k| !words.contains(k.as_str())).collect();
-    assert!(
-        missing.is_empty(),
-        "config.toml.example says nothing of {missing:?}, of {keys:?}"
-    );
+    keys
 }
 
 #[test]

@@ -341,6 +341,18 @@ pub enum Command {
         #[arg(long, value_name = "N")]
         last: Option<usize>,
     },
+    /// Play policies against a modelled night, without touching anything: how much is done, what the live load suffers
+    Simulate {
+        /// The scenario.
+        #[arg(value_name = "SCENARIO")]
+        scenario: std::path::PathBuf,
+        /// Which policies: classic, onoff, fixed:N.
+        #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "classic")]
+        policy: Vec<crate::plan::simulate::Policy>,
+        /// How many seeds, beginning with the scenario's own.
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        seeds: u32,
+    },
     /// Completions for a shell.
     Completions {
         /// The shell.

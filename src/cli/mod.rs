@@ -17,6 +17,7 @@ pub mod progress;
 pub mod prompt;
 pub mod run;
 pub mod seen;
+pub mod simulate;
 pub mod status;
 pub mod task_logs;
 pub mod tell;
@@ -158,6 +159,11 @@ fn dispatch(cli: Cli) -> Done {
             part,
         } => logs::logs(&looking(&name)?, &name, &date, attempt, follow, part),
         Command::Events { name, last } => status::events(&looking(&name)?, &name, last),
+        Command::Simulate {
+            scenario,
+            policy,
+            seeds,
+        } => simulate::simulate(global.json, &scenario, &policy, seeds),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "backfill", &mut script);
