@@ -10,6 +10,7 @@ pub mod lever;
 pub mod overlap;
 pub mod preview;
 pub mod retry;
+pub mod room;
 pub mod select;
 pub mod simulate;
 #[cfg(test)]

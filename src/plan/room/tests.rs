@@ -1,0 +1,115 @@
+//! The bounds that hold whatever the model says.
+
+use super::*;
+use proptest::prelude::*;
+
+const LEVELS: Levels = Levels {
+    soft: 60.0,
+    hard: 180.0,
+    critical: 900.0,
+};
+
+fn running(n: u32, age: f64) -> Vec<Running> {
+    let one = |key| Running {
+        key,
+        weight: 1,
+        age,
+        expected: 600.0,
+        may_be_cancelled: true,
+    };
+    (0..u64::from(n)).map(one).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    Lag(f64),
+    Nothing,
+    Runs(u32),
+    MaxLimit(u32),
+}
+
+fn moves() -> impl Strategy<Value = Vec<(Move, u8)>> {
+    let one = prop_oneof![
+        6 => (0.0..250.0f64).prop_map(Move::Lag),
+        2 => Just(Move::Lag(0.0)),
+        1 => (0.0..5_000.0f64).prop_map(Move::Lag),
+        2 => Just(Move::Nothing),
+        3 => (0..20u32).prop_map(Move::Runs),
+        1 => (1..20u32).prop_map(Move::MaxLimit),
+    ];
+    prop::collection::vec((one, 1..12u8), 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Never above `max_limit`; no growth on a tick without a valid sample, nor before the dwell, nor without tokens;
+    /// nothing past hard on two samples or past critical; cancels are few, and only of what may be cancelled.
+    #[test]
+    fn the_bounds_hold_whatever_the_model_says(script in moves()) {
+        let mut law = Law::new(LEVELS, 16, 0.0);
+        let (mut now, mut max, mut runs) = (0.0, 16, 2);
+        let (mut changed, mut over_hard) = (f64::NEG_INFINITY, 0);
+        for (step, times) in script {
+            for _ in 0..times {
+                now += 15.0;
+                let mut valid = false;
+                let mut lag = None;
+                match step {
+                    Move::Lag(value) => {
+                        valid = law.sample(now, now - 30.0, value);
+                        lag = Some(value).filter(|_| valid);
+                    }
+                    Move::Nothing => {}
+                    Move::Runs(n) => runs = n,
+                    Move::MaxLimit(n) => max = n,
+                }
+                if let Some(lag) = lag {
+                    over_hard = if lag > LEVELS.hard { over_hard + 1 } else { 0 };
+                }
+                law.runs(now, runs);
+                let before = law.limit();
+                let all = running(runs, 100.0);
+                let view = View { now, running: &all, mean: 600.0, next: Some(1), max_limit: max };
+                let decision = law.decide(&view);
+                prop_assert_eq!(decision.limit, law.limit());
+                prop_assert!(decision.limit <= max);
+                prop_assert_eq!(decision.rule == Rule::Same, decision.limit == before || decision.rule == Rule::Same);
+                if decision.limit > before {
+                    match decision.rule {
+                        Rule::Grow => {
+                            prop_assert!(now - changed > law::DWELL, "dwell");
+                            prop_assert!(decision.limit <= before + (before / 4).max(2));
+                        }
+                        Rule::Resume | Rule::Probe => prop_assert_eq!(before, 0),
+                        Rule::Seen => {}
+                        other => prop_assert!(false, "{other:?} raised it from {before}"),
+                    }
+                }
+                if valid && (over_hard >= 2 || lag.is_some_and(|l| l >= LEVELS.critical)) {
+                    prop_assert_eq!(decision.limit, 0);
+                }
+                prop_assert!(decision.cancel.len() <= (runs as usize / 3).max(3) || decision.rule == Rule::Blind);
+                prop_assert!(law.model().room().is_finite() && law.admitted().is_finite());
+                if decision.limit != before {
+                    changed = now;
+                }
+            }
+        }
+    }
+
+    /// What is saved and read again goes on as if nothing had been.
+    #[test]
+    fn a_checkpoint_is_the_same_law(values in prop::collection::vec(0.0..120.0f64, 1..60)) {
+        let mut law = Law::new(LEVELS, 16, 0.0);
+        for (i, value) in values.iter().enumerate() {
+            let now = 15.0 * (i + 1) as f64;
+            law.sample(now, now - 30.0, *value);
+            law.runs(now, 3);
+            let all = running(3, 100.0);
+            law.decide(&View { now, running: &all, mean: 600.0, next: Some(1), max_limit: 16 });
+            let kept: Law = serde_json::from_str(&serde_json::to_string(&law).unwrap()).unwrap();
+            prop_assert_eq!(&kept, &law);
+        }
+    }
+}
