@@ -346,7 +346,7 @@ pub enum Command {
         /// The scenario.
         #[arg(value_name = "SCENARIO")]
         scenario: std::path::PathBuf,
-        /// Which policies: classic, onoff, fixed:N.
+        /// Which policies: auto, no-cancel, classic, onoff, fixed:N.
         #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "classic")]
         policy: Vec<crate::plan::simulate::Policy>,
         /// How many seeds, beginning with the scenario's own.

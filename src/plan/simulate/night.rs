@@ -11,7 +11,7 @@ use crate::{
         Unit,
         scenario::{Fault, Scenario},
     },
-    plan::throttle::authority::fits,
+    plan::{room::Running, throttle::authority::fits},
 };
 
 /// A failed attempt is tried again after so many seconds.
@@ -64,7 +64,7 @@ pub fn play(scenario: &Scenario, live: &Live, draw: Draw, policy: &mut dyn Contr
         queue: Queue::new(live),
         shop: Shop::new(scenario, draw),
         endpoint: Endpoint::new(scenario),
-        says: Says { limit: 0, gap: None },
+        says: Says::default(),
         asked: false,
         started: f64::NEG_INFINITY,
         out: Outcome::default(),
@@ -73,10 +73,12 @@ pub fn play(scenario: &Scenario, live: &Live, draw: Draw, policy: &mut dyn Contr
     for step in 0..live.steps() {
         let t = step as f64 * STEP;
         night.shop.end_attempts(t, &mut night.out);
+        policy.runs(t, night.shop.running());
         if step.is_multiple_of(every) {
             night.ask(policy, t);
         }
-        night.start(t);
+        night.start(policy, t);
+        policy.runs(t, night.shop.running());
         night.pass(t);
     }
     night.finish(live.steps() as f64 * STEP, policy)
@@ -115,19 +117,25 @@ struct Night<'a> {
 
 impl Night<'_> {
     fn ask(&mut self, policy: &mut dyn Controller, t: f64) {
+        let attempts = self.shop.seen(t);
         let seen = Seen {
             at: t,
             reading: self.endpoint.read(t),
+            attempts: &attempts,
             running: self.shop.running(),
-            next_weight: self.shop.next(t, u32::MAX).map(|(_, size)| size.weight),
+            next_weight: self.shop.next(t, |_| true).map(|(_, size)| size.weight),
             median: self.shop.median(),
+            mean: self.shop.mean(),
         };
         let says = policy.tick(&seen);
+        for chunk in &says.cancel {
+            self.shop.cancel(*chunk, t, &mut self.out);
+        }
         self.out.limit_changes += u32::from(self.asked && says.limit != self.says.limit);
         (self.says, self.asked) = (says, true);
     }
 
-    fn start(&mut self, t: f64) {
+    fn start(&mut self, policy: &mut dyn Controller, t: f64) {
         let down = self
             .scenario
             .incidents
@@ -137,10 +145,15 @@ impl Night<'_> {
         if down || t - self.started < gap {
             return;
         }
-        let Some((from, size)) = self.shop.next(t, self.says.limit) else {
+        let limit = self.says.limit;
+        let Some((from, size)) = self
+            .shop
+            .next(t, |weight| policy.has_room_for_heavy(limit, weight))
+        else {
             return;
         };
-        if fits(self.says.limit, self.shop.running(), size.weight) {
+        let running = self.shop.running();
+        if fits(limit, running, size.weight) && policy.admits(t, running, size.weight) {
             self.shop.start(from, size, t);
             self.started = t;
         }
@@ -232,6 +245,7 @@ struct Shop<'a> {
     tries: Vec<u32>,
     /// Lengths of the chunks of weight 1 that are done, in order of length.
     lengths: Vec<f64>,
+    mean: Option<f64>,
 }
 
 impl<'a> Shop<'a> {
@@ -245,6 +259,7 @@ impl<'a> Shop<'a> {
             lane: Vec::new(),
             tries: vec![0; scenario.backfill.chunks as usize],
             lengths: Vec::new(),
+            mean: None,
         }
     }
 
@@ -254,6 +269,44 @@ impl<'a> Shop<'a> {
 
     fn median(&self) -> Option<f64> {
         self.lengths.get(self.lengths.len() / 2).copied()
+    }
+
+    /// Mean length of light chunks, the last fifty of them weighing most.
+    fn mean(&self) -> f64 {
+        self.mean.unwrap_or(self.scenario.backfill.median.as_secs_f64())
+    }
+
+    fn note_length(&mut self, seconds: f64) {
+        let at = self.lengths.partition_point(|l| *l < seconds);
+        self.lengths.insert(at, seconds);
+        let share = self.lengths.len().min(50) as f64;
+        let mean = self.mean();
+        self.mean = Some(mean + (seconds - mean) / share);
+    }
+
+    /// What runs, as a policy may know it: how long a heavy chunk takes is foretold by its size, how long a light one
+    /// takes only by the mean.
+    fn seen(&self, t: f64) -> Vec<Running> {
+        let mean = self.mean();
+        let seen = |a: &Attempt| Running {
+            key: a.chunk.into(),
+            weight: a.weight,
+            age: t - a.began,
+            expected: if a.weight == 1 { mean } else { a.whole },
+            may_be_cancelled: true,
+        };
+        self.attempts.iter().map(seen).collect()
+    }
+
+    /// Ends an attempt to brake; its work is lost, and the chunk may start again at once.
+    fn cancel(&mut self, chunk: u64, t: f64, out: &mut Outcome) {
+        let Some(at) = self.attempts.iter().position(|a| u64::from(a.chunk) == chunk) else {
+            return;
+        };
+        let attempt = self.attempts.swap_remove(at);
+        out.cancelled += 1;
+        out.wasted += f64::from(attempt.weight) * (t - attempt.began);
+        self.again.push((t, attempt.chunk));
     }
 
     fn end_attempts(&mut self, t: f64, out: &mut Outcome) {
@@ -269,8 +322,7 @@ impl<'a> Shop<'a> {
             out.chunks_done += 1;
             out.work += weight * attempt.whole;
             if attempt.weight == 1 {
-                let at = self.lengths.partition_point(|l| *l < attempt.whole);
-                self.lengths.insert(at, attempt.whole);
+                self.note_length(attempt.whole);
             }
             if out.chunks_done == self.scenario.backfill.chunks {
                 out.makespan = Some(t);
@@ -278,9 +330,8 @@ impl<'a> Shop<'a> {
         }
     }
 
-    /// What would start next under a limit: a heavy one whose turn has come and that fits into the limit at all, then
-    /// what is tried again, then the plan.
-    fn next(&mut self, t: f64, limit: u32) -> Option<(From, Size)> {
+    /// What would start next: a heavy one that there is room for at all, then what is tried again, then the plan.
+    fn next(&mut self, t: f64, has_room: impl Fn(u32) -> bool) -> Option<(From, Size)> {
         while self.next < self.scenario.backfill.chunks && self.plan.size(self.next).weight > 1 {
             self.lane.push(self.next);
             self.next += 1;
@@ -288,7 +339,7 @@ impl<'a> Shop<'a> {
         let isolated = self.attempts.iter().any(|a| a.weight >= ISOLATED);
         let heavy = |chunk: &&u32| {
             let weight = self.plan.size(**chunk).weight;
-            weight <= limit && !(isolated && weight >= ISOLATED)
+            has_room(weight) && !(isolated && weight >= ISOLATED)
         };
         if let Some(chunk) = self.lane.iter().find(heavy) {
             return Some((From::Lane(*chunk), self.plan.size(*chunk)));
@@ -302,7 +353,7 @@ impl<'a> Shop<'a> {
             let chunk = *chunk;
             self.again.retain(|(_, c)| *c != chunk);
             self.lane.push(chunk);
-            return self.next(t, limit);
+            return self.next(t, has_room);
         }
         (self.next < self.scenario.backfill.chunks).then(|| (From::Plan, self.plan.size(self.next)))
     }

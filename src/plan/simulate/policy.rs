@@ -4,7 +4,10 @@ use crate::{
     config::scenario::{Levels, Scenario},
     domain::{Time, ids::Name, tuning::Tuning},
     host::BootInstant,
-    plan::throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle, ThrottleState},
+    plan::{
+        room::{self, Law, Rule, Running, View},
+        throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle, ThrottleState},
+    },
 };
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
@@ -14,6 +17,10 @@ const ACKNOWLEDGED_AFTER: f64 = 1800.0;
 /// Which policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
+    /// The law that learns the room.
+    Auto,
+    /// The same where the executor cannot cancel.
+    NoCancel,
     /// The throttle of law C2.
     Classic,
     /// Everything while lag is at most soft, nothing above.
@@ -25,6 +32,8 @@ pub enum Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Auto => f.write_str("auto"),
+            Self::NoCancel => f.write_str("no-cancel"),
             Self::Classic => f.write_str("classic"),
             Self::OnOff => f.write_str("onoff"),
             Self::Fixed(n) => write!(f, "fixed:{n}"),
@@ -38,11 +47,15 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fixed = |n: &str| n.parse().ok().filter(|n| *n > 0).map(Self::Fixed);
         match text {
+            "auto" => Some(Self::Auto),
+            "no-cancel" => Some(Self::NoCancel),
             "classic" => Some(Self::Classic),
             "onoff" => Some(Self::OnOff),
             _ => text.strip_prefix("fixed:").and_then(fixed),
         }
-        .ok_or_else(|| format!("`{text}` is no policy: classic, onoff, or fixed:N with N at least 1"))
+        .ok_or_else(|| {
+            format!("`{text}` is no policy: auto, no-cancel, classic, onoff, or fixed:N with N at least 1")
+        })
     }
 }
 
@@ -57,32 +70,51 @@ pub enum Reading {
 
 /// What a policy is told, once a tick.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct Seen<'a> {
     /// Seconds since the beginning.
     pub at: f64,
     /// The signal.
     pub reading: Reading,
+    /// What runs; the key is the number of its chunk.
+    pub attempts: &'a [Running],
     /// Running weight.
     pub running: u32,
     /// Weight of the chunk that could start next; `None` if none could.
     pub next_weight: Option<u32>,
     /// Median length of finished chunks, in seconds.
     pub median: Option<f64>,
+    /// Mean length of light chunks, in seconds; before one was done, what is assumed.
+    pub mean: f64,
 }
 
 /// What a policy says.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Says {
     /// Running weight allowed.
     pub limit: u32,
     /// Seconds between two starts; `None` if they need not be paced.
     pub gap: Option<f64>,
+    /// Chunks whose attempts are to be cancelled.
+    pub cancel: Vec<u64>,
 }
 
 /// A policy at work.
 pub trait Controller {
     /// One tick.
-    fn tick(&mut self, seen: &Seen) -> Says;
+    fn tick(&mut self, seen: &Seen<'_>) -> Says;
+
+    /// What runs from now on; told at every change.
+    fn runs(&mut self, _at: f64, _weight: u32) {}
+
+    /// Whether a chunk of a weight may start now, beside this much running.
+    fn admits(&mut self, _at: f64, _running: u32, _weight: u32) -> bool {
+        true
+    }
+
+    /// Whether a heavy chunk may leave its lane.
+    fn has_room_for_heavy(&self, limit: u32, weight: u32) -> bool {
+        weight <= limit
+    }
 
     /// How often it stopped all starts because of lag.
     fn pauses(&self) -> u32 {
@@ -100,16 +132,18 @@ pub fn begin(policy: Policy, scenario: &Scenario) -> Box<dyn Controller> {
             limit: scenario.backfill.max_limit,
         }),
         Policy::Classic => Box::new(Classic::new(scenario)),
+        Policy::Auto => Box::new(Learned::new(scenario, true)),
+        Policy::NoCancel => Box::new(Learned::new(scenario, false)),
     }
 }
 
 struct Fixed(u32);
 
 impl Controller for Fixed {
-    fn tick(&mut self, _: &Seen) -> Says {
+    fn tick(&mut self, _: &Seen<'_>) -> Says {
         Says {
             limit: self.0,
-            gap: None,
+            ..Says::default()
         }
     }
 }
@@ -121,13 +155,13 @@ struct OnOff {
 }
 
 impl Controller for OnOff {
-    fn tick(&mut self, seen: &Seen) -> Says {
+    fn tick(&mut self, seen: &Seen<'_>) -> Says {
         if let Reading::Value(lag, _) = seen.reading {
             self.limit = if lag > self.soft { 0 } else { self.max };
         }
         Says {
             limit: self.limit,
-            gap: None,
+            ..Says::default()
         }
     }
 }
@@ -167,7 +201,7 @@ impl Classic {
 }
 
 impl Controller for Classic {
-    fn tick(&mut self, seen: &Seen) -> Says {
+    fn tick(&mut self, seen: &Seen<'_>) -> Says {
         let load = Load {
             running: seen.running,
             next_weight: seen.next_weight,
@@ -199,7 +233,77 @@ impl Controller for Classic {
         Says {
             limit: self.throttle.limit(),
             gap: self.throttle.start_gap(&self.tuning).map(|d| d.as_secs_f64()),
+            cancel: Vec::new(),
         }
+    }
+
+    fn pauses(&self) -> u32 {
+        self.pauses
+    }
+}
+
+/// The law that learns the room.
+struct Learned {
+    law: Law,
+    max: u32,
+    cancels: bool,
+    pauses: u32,
+}
+
+impl Learned {
+    fn new(scenario: &Scenario, cancels: bool) -> Self {
+        let Levels {
+            soft, hard, critical, ..
+        } = scenario.signal;
+        let max = scenario.backfill.max_limit;
+        Self {
+            law: Law::new(room::Levels { soft, hard, critical }, max, 0.0),
+            max,
+            cancels,
+            pauses: 0,
+        }
+    }
+}
+
+impl Controller for Learned {
+    fn tick(&mut self, seen: &Seen<'_>) -> Says {
+        if let Reading::Value(value, age) = seen.reading {
+            self.law.sample(seen.at, (seen.at - age).max(0.0), value);
+        }
+        let may_be_cancelled = self.cancels;
+        let running: Vec<Running> = seen
+            .attempts
+            .iter()
+            .map(|r| Running {
+                may_be_cancelled,
+                ..*r
+            })
+            .collect();
+        let decision = self.law.decide(&View {
+            now: seen.at,
+            running: &running,
+            mean: seen.mean,
+            next: seen.next_weight,
+            max_limit: self.max,
+        });
+        self.pauses += u32::from(decision.rule == Rule::Pause);
+        Says {
+            limit: decision.limit,
+            gap: None,
+            cancel: decision.cancel,
+        }
+    }
+
+    fn runs(&mut self, at: f64, weight: u32) {
+        self.law.runs(at, weight);
+    }
+
+    fn admits(&mut self, at: f64, running: u32, weight: u32) -> bool {
+        self.law.admits(at, running, weight)
+    }
+
+    fn has_room_for_heavy(&self, _: u32, weight: u32) -> bool {
+        self.law.has_room_for_heavy(weight)
     }
 
     fn pauses(&self) -> u32 {
