@@ -54,7 +54,7 @@ const CROSSINGS_WITHIN: f64 = 7_200.0;
 const GUARD: f64 = 0.7;
 const GUARDED_FOR: f64 = 3_600.0;
 
-/// The thresholds, in seconds of lag.
+/// The thresholds, in the unit of the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Levels {
     /// Held below it.
@@ -119,7 +119,9 @@ pub struct Decision {
 /// The law for one signal. See the module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Law {
+    /// On the law's own scale, and what brings a value to it.
     levels: Levels,
+    scale: f64,
     model: Model,
     sight: Sight,
     weights: Weights,
@@ -150,12 +152,32 @@ pub struct Law {
 }
 
 const NEVER: f64 = -1e9;
+/// Soft, in the unit in which the law thinks. Its constants are those of seconds with soft at 60; a signal of messages,
+/// or of other thresholds, is brought to that scale: what counts is how far lag is from its thresholds.
+const SOFT: f64 = 60.0;
+
+impl Levels {
+    /// What a value is worth on the law's own scale.
+    fn scale(self) -> f64 {
+        SOFT / self.soft.max(f64::MIN_POSITIVE)
+    }
+
+    fn scaled(self) -> Self {
+        let scale = self.scale();
+        Self {
+            soft: SOFT,
+            hard: self.hard * scale,
+            critical: self.critical * scale,
+        }
+    }
+}
 
 impl Law {
     /// At the beginning.
     pub fn new(levels: Levels, max_limit: u32, now: f64) -> Self {
         Self {
-            levels,
+            levels: levels.scaled(),
+            scale: levels.scale(),
             model: Model::new(max_limit),
             sight: Sight::default(),
             weights: Weights::default(),
@@ -204,6 +226,7 @@ impl Law {
 
     /// A sample, by the time of its measurement. Gives back whether it is believed.
     pub fn sample(&mut self, now: f64, measured: f64, lag: f64) -> bool {
+        let lag = lag * self.scale;
         let before = self.last.map(|(at, last, _)| Before {
             lag: last,
             apart: measured - at,
