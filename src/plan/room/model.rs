@@ -1,7 +1,7 @@
 //! What the live pipeline does, learned from its lag and from our own running weight alone.
 //!
 //! While something waits, lag grows or falls in proportion to what we run: `slope = drift + gain * weight`. The gain is
-//! what one unit of weight costs, in seconds of lag a second; the drift is what the live load does without us, below 0
+//! what one unit of weight costs, in lag a second; the drift is what the live load does without us, below 0
 //! where it has capacity to spare. So `-drift / gain` is the weight that it leaves room for. Both are followed by a Kalman
 //! filter, which is told when the world jumps: an incident, another load, a recovery.
 
@@ -79,7 +79,7 @@ impl Model {
         -self.drift / self.gain
     }
 
-    /// What one unit of weight costs: seconds of lag a second.
+    /// What one unit of weight costs: lag a second.
     pub const fn gain(&self) -> f64 {
         self.gain
     }
