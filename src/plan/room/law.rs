@@ -338,15 +338,19 @@ impl Law {
             self.set(now, view.max_limit);
             return self.decided(Rule::MaxLimit, Vec::new());
         }
-        if let Some(decision) = self.blindness(view) {
+        // Two samples past hard are enough, also when they are the first after a while.
+        let mut rule = Rule::Same;
+        if self.limit > 0 && self.is_past_its_thresholds() {
+            self.pause(now);
+            rule = Rule::Pause;
+        } else if let Some(decision) = self.blindness(view) {
             return decision;
         }
         let Some((_, lag, _)) = self.last else {
             return self.decided(Rule::Same, Vec::new());
         };
         let foreseen = self.foresee(view, lag);
-        let mut rule = Rule::Same;
-        if self.limit > 0 && self.must_pause(lag, foreseen.peak) {
+        if self.limit > 0 && foreseen.peak >= self.levels.hard && lag > 0.4 * self.levels.soft {
             self.pause(now);
             rule = Rule::Pause;
         }
@@ -431,9 +435,10 @@ impl Law {
         }
     }
 
-    fn must_pause(&self, lag: f64, peak: f64) -> bool {
-        let Levels { soft, hard, critical } = self.levels;
-        lag >= critical || self.over_hard >= 2 || (peak >= hard && lag > 0.4 * soft)
+    /// Whatever a model may say.
+    fn is_past_its_thresholds(&self) -> bool {
+        let is_critical = self.last.is_some_and(|(_, lag, _)| lag >= self.levels.critical);
+        is_critical || self.over_hard >= 2
     }
 
     fn pause(&mut self, now: f64) {
