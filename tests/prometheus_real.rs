@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use backfill::{
-    config::{PrometheusConfig, SignalConfig, SourceConfig, Unit},
+    config::{HttpConfig, PrometheusConfig, SignalConfig, SourceConfig, Unit},
     host::boot_now,
     net::Cause,
     signals::{
@@ -101,14 +101,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 fn signal(query: &str) -> SignalConfig {
     SignalConfig {
         source: SourceConfig::Prometheus(PrometheusConfig {
-            url: Servers::get().lines["PROMETHEUS_URL"].clone(),
+            http: HttpConfig {
+                deadline: Duration::from_secs(10),
+                ..HttpConfig::at(Servers::get().lines["PROMETHEUS_URL"].clone())
+            },
             query: query.to_owned(),
             age_query: None,
-            auth: None,
-            headers: BTreeMap::new(),
-            plain_headers: BTreeMap::new(),
-            ca_file: None,
-            deadline: Duration::from_secs(10),
         }),
         unit: Unit::Messages,
         low: 1.0,
@@ -152,7 +150,10 @@ async fn value_of(query: &str) -> f64 {
 async fn a_value_is_read_with_the_age_of_its_scrape() {
     let source = source("sum(steady_lag)");
     let reading = until(&source, is_value).await;
-    let Reading::Value { value, age, skew_ms } = reading else {
+    let Reading::Value {
+        value, age, skew_ms, ..
+    } = reading
+    else {
         panic!("{reading:?}");
     };
     assert_eq!(value, 42.0);
@@ -240,7 +241,10 @@ async fn a_wrong_query_is_told_in_the_servers_words_about_our_query() {
 #[tokio::test]
 async fn the_age_can_be_asked_for_otherwise() {
     let mut config = signal("sum(steady_lag)");
-    let SourceConfig::Prometheus(prometheus) = &mut config.source;
+    #[allow(irrefutable_let_patterns)] // there will be others
+    let SourceConfig::Prometheus(prometheus) = &mut config.source else {
+        unreachable!("made above")
+    };
     prometheus.age_query = Some("time() - 100".to_owned());
     let source = build(&"lag".parse().unwrap(), &config).unwrap();
     match until(&source, is_value).await {

@@ -13,7 +13,7 @@ use crate::{
         template,
     },
     journal::{Journal, OpenError},
-    signals::{self, Reading},
+    signals::{self, Part, Reading},
     supervisor::glance,
 };
 use serde::Serialize;
@@ -147,23 +147,26 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, signal) in &config.signals {
         let what = format!("signal {name}");
-        let SourceConfig::Prometheus(source) = &signal.source;
         let reading = match signals::build(name, signal) {
             Ok(reader) => reader.read().await,
             Err(error) => Reading::Failed(error),
         };
         findings.push(match reading {
-            Reading::Value { value, age, skew_ms } => {
+            Reading::Value {
+                value,
+                age,
+                skew_ms,
+                parts,
+            } => {
+                let worst = Part::worst(&parts).map_or(String::new(), |(name, _)| format!(" ({name})"));
                 let skew = skew_ms
                     .filter(|s| s.abs() > 5000)
                     .map_or(String::new(), |s| format!("; its clock is {} s off", s / 1000));
-                Finding::ok(what, format!("{value}, {} old{skew}", human::age(age)))
+                Finding::ok(what, format!("{value}{worst}, {} old{skew}", human::age(age)))
             }
-            Reading::NoSample { why, .. } => Finding::bad(
-                what,
-                format!("no sample: {why}"),
-                format!("try the query in Prometheus itself: {}", source.query),
-            ),
+            Reading::NoSample { why, .. } => {
+                Finding::bad(what, format!("no sample: {why}"), way_out(&signal.source))
+            }
             Reading::Failed(error) => Finding::bad(
                 what,
                 error.to_string(),
@@ -172,6 +175,13 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// What to do about a source that answers without a number.
+fn way_out(source: &SourceConfig) -> String {
+    match source {
+        SourceConfig::Prometheus(source) => format!("try the query in Prometheus itself: {}", source.query),
+    }
 }
 
 /// Whether the command's program is there and can be run.

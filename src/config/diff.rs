@@ -2,8 +2,8 @@
 //! people. No line holds a secret, nor where one comes from.
 
 use super::{
-    AirflowAuth, AirflowConfig, BackfillConfig, Config, ExecutorConfig, HttpAuth, PrometheusConfig,
-    SignalConfig, SourceConfig, Unit, tuning,
+    AirflowAuth, AirflowConfig, BackfillConfig, Config, ExecutorConfig, HttpAuth, HttpConfig,
+    PrometheusConfig, SignalConfig, SourceConfig, Unit, tuning,
 };
 use crate::domain::{
     human,
@@ -159,10 +159,12 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     let unit = |u: Unit| match u {
         Unit::Messages => "messages",
         Unit::Seconds => "seconds",
+        Unit::Alerts => "alerts",
     };
     let role = |protects| if protects { "protect" } else { "advise" };
-    let (SourceConfig::Prometheus(a), SourceConfig::Prometheus(b)) = (&old.source, &new.source);
-    prometheus(lines, key, a, b);
+    match (&old.source, &new.source) {
+        (SourceConfig::Prometheus(a), SourceConfig::Prometheus(b)) => prometheus(lines, key, a, b),
+    }
     lines.value(&format!("{key}.unit"), unit(old.unit), unit(new.unit));
     lines.value(&format!("{key}.low"), old.low, new.low);
     lines.value(&format!("{key}.soft"), old.soft, new.soft);
@@ -174,22 +176,26 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
 }
 
 fn prometheus(lines: &mut Lines, key: &str, old: &PrometheusConfig, new: &PrometheusConfig) {
-    lines.value(&format!("{key}.url"), &old.url, &new.url);
     lines.changed(&format!("{key}.query"), &old.query, &new.query);
     lines.changed(&format!("{key}.age_query"), &old.age_query, &new.age_query);
+    http(lines, key, &old.http, &new.http);
+}
+
+fn http(lines: &mut Lines, key: &str, old: &HttpConfig, new: &HttpConfig) {
+    lines.value(&format!("{key}.url"), &old.url, &new.url);
     lines.value(&format!("{key} login"), login(old), login(new));
     if login(old) == login(new) {
         lines.changed(&format!("{key} login"), &old.auth, &new.auth);
     }
-    let headers = |p: &PrometheusConfig| (p.headers.clone(), p.plain_headers.clone());
+    let headers = |p: &HttpConfig| (p.headers.clone(), p.plain_headers.clone());
     lines.changed(&format!("{key}.headers"), &headers(old), &headers(new));
-    let ca = |p: &PrometheusConfig| or_none(&p.ca_file.as_deref().map(shown));
+    let ca = |p: &HttpConfig| or_none(&p.ca_file.as_deref().map(shown));
     lines.value(&format!("{key}.ca_file"), ca(old), ca(new));
     let time = human::exact_duration;
     lines.value(&format!("{key}.deadline"), time(old.deadline), time(new.deadline));
 }
 
-const fn login(p: &PrometheusConfig) -> &'static str {
+const fn login(p: &HttpConfig) -> &'static str {
     match p.auth {
         None => "none",
         Some(HttpAuth::Basic { .. }) => "basic",

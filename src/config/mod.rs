@@ -27,6 +27,7 @@ pub use actor::actor;
 pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
+pub use signals::{HttpAuth, HttpConfig, PrometheusConfig};
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
 use secret::SecretSource;
@@ -171,6 +172,8 @@ pub enum Unit {
     Messages,
     /// Seconds behind.
     Seconds,
+    /// Alerts that fire: whether there are any is what counts.
+    Alerts,
 }
 
 /// One lag source with its thresholds.
@@ -199,41 +202,6 @@ pub struct SignalConfig {
 pub enum SourceConfig {
     /// An instant query.
     Prometheus(PrometheusConfig),
-}
-
-/// A Prometheus, or something that speaks its query API.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PrometheusConfig {
-    /// Base url; a path prefix is kept.
-    pub url: String,
-    /// PromQL whose result is one number.
-    pub query: String,
-    /// PromQL whose result is the measurement's Unix time; `timestamp(QUERY)` by default.
-    pub age_query: Option<String>,
-    /// How to log in.
-    pub auth: Option<HttpAuth>,
-    /// Further headers; values may be secret.
-    pub headers: BTreeMap<String, SecretSource>,
-    /// Plain further headers.
-    pub plain_headers: BTreeMap<String, String>,
-    /// An additional certificate authority, PEM.
-    pub ca_file: Option<PathBuf>,
-    /// How long one request may take.
-    pub deadline: Duration,
-}
-
-/// How to log in to an HTTP endpoint.
-#[derive(Debug, Clone, PartialEq)]
-pub enum HttpAuth {
-    /// User and password.
-    Basic {
-        /// The user.
-        user: String,
-        /// The password.
-        password: SecretSource,
-    },
-    /// A ready token.
-    Bearer(SecretSource),
 }
 
 /// One order, as configured now. `Started` freezes its spec in the journal.

@@ -167,7 +167,7 @@ fn what_is_left_out_has_its_default() {
     );
     assert_eq!(signal.interval, Duration::from_secs(15));
     let SourceConfig::Prometheus(source) = &signal.source;
-    assert_eq!((source.url.as_str(), &source.auth), ("http://x", &None));
+    assert_eq!((source.http.url.as_str(), &source.http.auth), ("http://x", &None));
     let cores = config.executors[&name("here")].slots().unwrap();
     assert!(cores >= 1);
     let spec = &config.backfills[&name("b")].spec;
@@ -272,11 +272,11 @@ fn relative_paths_start_at_the_folder_of_the_file() {
     assert_eq!(secrets["A"], SecretSource::File("/etc/backfill/a.key".into()));
     let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source;
     assert_eq!(
-        source.ca_file.as_deref(),
+        source.http.ca_file.as_deref(),
         Some(Path::new("/etc/backfill/../ca.pem"))
     );
     assert_eq!(
-        source.auth,
+        source.http.auth,
         Some(HttpAuth::Bearer(SecretSource::Command(vec![
             "/etc/backfill/./token".to_owned().replace("/./", "/"),
             "./x".to_owned()
@@ -306,10 +306,13 @@ fn headers_may_be_plain_or_come_from_elsewhere() {
     );
     let config = read(&text);
     let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source;
-    assert_eq!(source.plain_headers["X-Scope-OrgID"], "orders");
-    assert_eq!(source.headers["X-Api-Key"], SecretSource::Env("KEY".to_owned()));
+    assert_eq!(source.http.plain_headers["X-Scope-OrgID"], "orders");
     assert_eq!(
-        source.auth,
+        source.http.headers["X-Api-Key"],
+        SecretSource::Env("KEY".to_owned())
+    );
+    assert_eq!(
+        source.http.auth,
         Some(HttpAuth::Basic {
             user: "etl".to_owned(),
             password: SecretSource::File("/run/pw".into())

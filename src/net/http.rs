@@ -14,7 +14,7 @@ use super::{
     tls,
     words::Redactor,
 };
-use crate::config::{HttpAuth, secret::SecretSource};
+use crate::config::{HttpAuth, HttpConfig, secret::SecretSource};
 use chrono::{DateTime, Utc};
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
@@ -84,6 +84,21 @@ pub struct EndpointSettings {
 }
 
 impl EndpointSettings {
+    /// A configured endpoint that says `name` in its errors and takes answers of up to `body_cap` bytes.
+    pub fn of(name: &str, config: &HttpConfig, body_cap: usize, surroundings: Surroundings) -> Self {
+        Self {
+            name: name.to_owned(),
+            url: config.url.clone(),
+            auth: config.auth.clone(),
+            headers: config.headers.clone(),
+            plain_headers: config.plain_headers.clone(),
+            ca_file: config.ca_file.clone(),
+            deadline: config.deadline,
+            body_cap,
+            surroundings,
+        }
+    }
+
     /// An endpoint without credentials, in the environment of this process, with a deadline of 10 s.
     pub fn new(name: &str, url: &str) -> Self {
         Self {

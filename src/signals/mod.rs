@@ -25,6 +25,10 @@ pub enum Reading {
         age: Duration,
         /// How far the server's clock is from ours, server minus ours, in milliseconds, where it tells.
         skew_ms: Option<i64>,
+        /// What the number is made of, where there is more than one: groups, topics, shards, alerts. In the order of
+        /// their names, cleaned and not longer than a line; the number is that of the worst, unless the source says
+        /// otherwise.
+        parts: Vec<Part>,
     },
     /// The endpoint answered, and there is no usable number in the answer.
     NoSample {
@@ -37,6 +41,26 @@ pub enum Reading {
     Failed(AdapterError),
 }
 
+/// One of several things that one signal watches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// What it is: `orders/clicks`. Control characters are gone from it.
+    pub name: String,
+    /// Its number in the signal's unit, or why there is none. One without a number makes the whole reading partial,
+    /// unless the configuration says that it may be missing.
+    pub value: Result<f64, String>,
+}
+
+impl Part {
+    /// The worst of several: the largest number.
+    pub fn worst(parts: &[Self]) -> Option<(&str, f64)> {
+        let numbers = parts
+            .iter()
+            .filter_map(|p| Some((p.name.as_str(), *p.value.as_ref().ok()?)));
+        numbers.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
 /// Why an answer is no sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoSample {
@@ -46,6 +70,8 @@ pub enum NoSample {
     Partial,
     /// Not a number, infinite or negative.
     Invalid,
+    /// The consumer does not move, whatever its lag is (law C1).
+    Stalled,
 }
 
 /// A lag source.

@@ -72,17 +72,7 @@ impl Prometheus {
         config: &PrometheusConfig,
         surroundings: Surroundings,
     ) -> Result<Self, AdapterError> {
-        let endpoint = Endpoint::new(EndpointSettings {
-            name: name.to_owned(),
-            url: config.url.clone(),
-            auth: config.auth.clone(),
-            headers: config.headers.clone(),
-            plain_headers: config.plain_headers.clone(),
-            ca_file: config.ca_file.clone(),
-            deadline: config.deadline,
-            body_cap: BODY_CAP,
-            surroundings,
-        })?;
+        let endpoint = Endpoint::new(EndpointSettings::of(name, &config.http, BODY_CAP, surroundings))?;
         Ok(Self {
             endpoint,
             query: config.query.clone(),
@@ -300,6 +290,7 @@ impl Parts {
                 value: number.value,
                 age,
                 skew_ms: clock.skew_ms,
+                parts: Vec::new(),
             },
             Err(why) => no_sample(NoSample::Invalid, format!("the age cannot be told: {why}")),
         }

@@ -34,6 +34,8 @@ pub enum SignalHealth {
     Missing,
     /// Not a number, infinite, negative, or not one number.
     Invalid,
+    /// The consumer does not move.
+    Stalled,
     /// The endpoint does not answer.
     Failed,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for SignalHealth {
             Self::Partial => "partial",
             Self::Missing => "missing",
             Self::Invalid => "invalid",
+            Self::Stalled => "stalled",
             Self::Failed => "failed",
         })
     }
@@ -55,6 +58,7 @@ impl From<NoSample> for SignalHealth {
     fn from(no: NoSample) -> Self {
         match no {
             NoSample::Missing => Self::Missing,
+            NoSample::Stalled => Self::Stalled,
             NoSample::Partial => Self::Partial,
             NoSample::Invalid => Self::Invalid,
         }
@@ -190,6 +194,7 @@ mod tests {
             value,
             age,
             skew_ms: None,
+            parts: Vec::new(),
         }
     }
 
@@ -337,6 +342,7 @@ mod tests {
             value: 1.0,
             age: S,
             skew_ms,
+            parts: Vec::new(),
         };
         assert_eq!(skew_warning(&with(Some(5_000))), None);
         assert_eq!(skew_warning(&with(None)), None);

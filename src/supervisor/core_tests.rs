@@ -7,7 +7,7 @@ use super::{
     limits::Limits,
 };
 use crate::{
-    config::{PrometheusConfig, SignalConfig, SourceConfig, Unit},
+    config::{HttpConfig, PrometheusConfig, SignalConfig, SourceConfig, Unit},
     domain::{
         event::{NewEvent, Payload, Rule},
         ids::AttemptId,
@@ -239,14 +239,9 @@ fn a_resent_intent_is_not_withdrawn_while_others_are_still_looked_at() {
 fn signal() -> SignalConfig {
     SignalConfig {
         source: SourceConfig::Prometheus(PrometheusConfig {
-            url: "http://127.0.0.1:1".to_owned(),
+            http: HttpConfig::at("http://127.0.0.1:1"),
             query: "lag".to_owned(),
             age_query: None,
-            auth: None,
-            headers: BTreeMap::new(),
-            plain_headers: BTreeMap::new(),
-            ca_file: None,
-            deadline: std::time::Duration::from_secs(1),
         }),
         unit: Unit::Messages,
         low: 5.0,

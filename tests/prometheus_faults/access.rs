@@ -91,7 +91,7 @@ async fn user_and_password_arrive_as_basic_credentials() {
     let dir = tempfile::tempdir().unwrap();
     let server = StandIn::saying(&good());
     let mut config = config(&server.url);
-    config.auth = Some(HttpAuth::Basic {
+    config.http.auth = Some(HttpAuth::Basic {
         user: "Aladdin".to_owned(),
         password: file_with(dir.path(), "pw", "open sesame\n"),
     });
@@ -107,7 +107,7 @@ async fn a_token_further_headers_and_the_path_prefix_arrive() {
     let dir = tempfile::tempdir().unwrap();
     let server = StandIn::saying(&good());
     let mut config = config(&format!("{}/a/prefix/?dedup=true", server.url));
-    config.auth = Some(HttpAuth::Bearer(file_with(dir.path(), "token", "t0ken\n")));
+    config.http.auth = Some(HttpAuth::Bearer(file_with(dir.path(), "token", "t0ken\n")));
     config
         .headers
         .insert("X-Api-Key".to_owned(), file_with(dir.path(), "key", "k3y\n"));
@@ -139,7 +139,7 @@ async fn no_secret_is_in_an_error_even_if_the_server_repeats_it() {
         (403, String::new(), told)
     });
     let mut config = config(&server.url);
-    config.auth = Some(HttpAuth::Basic {
+    config.http.auth = Some(HttpAuth::Basic {
         user: "Aladdin".to_owned(),
         password: file_with(dir.path(), "pw", "open sesame\n"),
     });
@@ -158,7 +158,7 @@ async fn no_secret_is_in_an_error_even_if_the_server_repeats_it() {
 async fn a_secret_that_cannot_be_had_is_a_local_failure_and_nothing_is_sent() {
     let server = StandIn::saying(&good());
     let mut config = config(&server.url);
-    config.auth = Some(HttpAuth::Bearer(SecretSource::Env(
+    config.http.auth = Some(HttpAuth::Bearer(SecretSource::Env(
         "BACKFILL_NO_SUCH_TOKEN".to_owned(),
     )));
     let error = failed(read(&config).await);
@@ -185,7 +185,7 @@ async fn a_token_from_a_command_is_renewed_once_when_it_is_refused() {
         _ => (401, String::new(), "expired".to_owned()),
     });
     let mut config = config(&server.url);
-    config.auth = Some(HttpAuth::Bearer(SecretSource::Command(vec![
+    config.http.auth = Some(HttpAuth::Bearer(SecretSource::Command(vec![
         "sh".into(),
         "-c".into(),
         script,
@@ -238,7 +238,7 @@ async fn a_redirect_within_the_host_keeps_method_body_and_credentials() {
         (200, JSON.to_owned(), good())
     });
     let mut config = config(&format!("{}/old", server.url));
-    config.auth = Some(HttpAuth::Bearer(file_with(dir.path(), "token", "t0ken\n")));
+    config.http.auth = Some(HttpAuth::Bearer(file_with(dir.path(), "token", "t0ken\n")));
     value(read(&config).await);
     let seen = &server.seen()[1];
     assert_eq!(seen.line, "POST /new/api/v1/query HTTP/1.1");

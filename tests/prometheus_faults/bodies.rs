@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// Reads with a deadline of two seconds and checks that it is kept within a fifth.
 async fn timed_out(url: &str) -> backfill::net::AdapterError {
     let mut config = config(url);
-    config.deadline = DEADLINE;
+    config.http.deadline = DEADLINE;
     let source = source(&config);
     let begun = Instant::now();
     let error = failed(source.read().await);
@@ -67,8 +67,8 @@ async fn a_handshake_that_never_ends_is_left_at_the_deadline() {
 async fn a_token_command_that_hangs_does_not_hold_up_a_read_beyond_the_deadline() {
     let server = StandIn::saying(&good());
     let mut config = config(&server.url);
-    config.deadline = DEADLINE;
-    config.auth = Some(HttpAuth::Bearer(SecretSource::Command(vec![
+    config.http.deadline = DEADLINE;
+    config.http.auth = Some(HttpAuth::Bearer(SecretSource::Command(vec![
         "sleep".into(),
         "4".into(),
     ])));
@@ -96,7 +96,7 @@ async fn when_the_server_heals_the_next_read_has_a_value() {
         );
     });
     let mut config = config(&server.url);
-    config.deadline = Duration::from_secs(1);
+    config.http.deadline = Duration::from_secs(1);
     let source = source(&config);
     assert_eq!(failed(source.read().await).cause, Cause::Timeout);
     sick.store(false, Ordering::SeqCst);

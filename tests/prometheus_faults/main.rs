@@ -11,7 +11,7 @@ mod stand_in;
 mod tls;
 
 use backfill::{
-    config::PrometheusConfig,
+    config::{HttpConfig, PrometheusConfig},
     net::{AdapterError, Surroundings},
     signals::{LagSource, NoSample, Reading, prometheus::Prometheus},
 };
@@ -30,14 +30,9 @@ fn now() -> f64 {
 
 fn config(url: &str) -> PrometheusConfig {
     PrometheusConfig {
-        url: url.to_owned(),
+        http: HttpConfig::at(url),
         query: "sum(lag{group=\"orders\"})".to_owned(),
         age_query: None,
-        auth: None,
-        headers: BTreeMap::new(),
-        plain_headers: BTreeMap::new(),
-        ca_file: None,
-        deadline: Duration::from_secs(5),
     }
 }
 

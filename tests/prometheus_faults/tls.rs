@@ -96,7 +96,7 @@ impl Server {
         let token = self.file("token");
         std::fs::write(&token, "t0ken\n").unwrap();
         let mut config = config(&format!("https://127.0.0.1:{}", self.port));
-        config.auth = Some(HttpAuth::Bearer(SecretSource::File(token)));
+        config.http.auth = Some(HttpAuth::Bearer(SecretSource::File(token)));
         config
     }
 
@@ -127,7 +127,7 @@ async fn a_private_authority_is_trusted_by_ca_file_or_by_the_environment() {
     let ca = server.file("ca.pem");
     let mut config = server.config();
     assert_eq!(value(within(&config, Some(ca.clone())).read().await).0, 42.0);
-    config.ca_file = Some(ca);
+    config.http.ca_file = Some(ca);
     assert_eq!(value(within(&config, None).read().await).0, 42.0);
     assert_eq!(server.seen(), "POST /api/v1/query Bearer t0ken\n".repeat(2));
 }
@@ -158,7 +158,7 @@ async fn without_trust_the_error_names_the_issuer_and_the_three_ways_and_no_toke
 async fn a_ca_file_of_another_authority_is_told_to_be_the_wrong_one() {
     let server = Server::start();
     let mut config = server.config();
-    config.ca_file = Some(server.file("other.pem"));
+    config.http.ca_file = Some(server.file("other.pem"));
     let error = failed(within(&config, None).read().await);
     assert!(error.detail.contains("other.pem does not hold it"), "{error}");
 }
@@ -169,7 +169,7 @@ async fn a_ca_file_that_is_mended_works_without_a_restart() {
     let server = Server::start();
     let ca = server.file("mended.pem");
     let mut config = server.config();
-    config.ca_file = Some(ca.clone());
+    config.http.ca_file = Some(ca.clone());
     let source = within(&config, None);
     let error = failed(source.read().await);
     assert_eq!(error.cause, Cause::Local);
@@ -188,8 +188,8 @@ async fn a_ca_file_that_is_mended_works_without_a_restart() {
 async fn a_wrong_name_and_a_server_without_tls_are_told_apart() {
     let server = Server::start();
     let mut config = server.config();
-    config.ca_file = Some(server.file("ca.pem"));
-    config.url = format!("https://localhost:{}", server.port);
+    config.http.ca_file = Some(server.file("ca.pem"));
+    config.http.url = format!("https://localhost:{}", server.port);
     let error = failed(within(&config, None).read().await);
     assert_eq!(error.cause, Cause::Tls);
     assert!(
@@ -197,7 +197,7 @@ async fn a_wrong_name_and_a_server_without_tls_are_told_apart() {
         "{error}"
     );
     let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    config.url = format!("https://{}", plain.local_addr().unwrap());
+    config.http.url = format!("https://{}", plain.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in plain.incoming() {
             let _ = stream.unwrap().write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");

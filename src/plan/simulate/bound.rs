@@ -61,7 +61,7 @@ fn most_waiting(scenario: &Scenario, live: &Live) -> Vec<f64> {
     }
     let at_soft = |step: usize| match scenario.signal.unit {
         Unit::Seconds => live.arrived_within(step, scenario.signal.soft),
-        Unit::Messages => scenario.signal.soft,
+        Unit::Messages | Unit::Alerts => scenario.signal.soft,
     };
     let mut most = vec![0.0_f64; steps + 1];
     most[steps] = alone[steps].max(at_soft(steps));

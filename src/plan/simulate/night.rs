@@ -100,7 +100,7 @@ pub fn over_soft_alone(scenario: &Scenario, live: &Live) -> f64 {
 fn lag(scenario: &Scenario, queue: &Queue<'_>) -> f64 {
     match scenario.signal.unit {
         Unit::Seconds => queue.age(),
-        Unit::Messages => queue.backlog(),
+        Unit::Messages | Unit::Alerts => queue.backlog(),
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) fn value(v: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{} s", number(v)),
         Unit::Messages => number(v),
+        Unit::Alerts if v == 0.0 => "quiet".to_owned(),
+        Unit::Alerts => "firing".to_owned(),
     }
 }
 

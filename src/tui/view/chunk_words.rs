@@ -150,5 +150,6 @@ pub(super) const fn unit_word(unit: Unit) -> &'static str {
     match unit {
         Unit::Seconds => "s",
         Unit::Messages => "messages",
+        Unit::Alerts => "alerts",
     }
 }

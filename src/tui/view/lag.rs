@@ -186,6 +186,7 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, span: Span) {
     let (long, short) = match signal.unit {
         Unit::Seconds => ("seconds behind", "s behind"),
         Unit::Messages => ("messages behind", "messages"),
+        Unit::Alerts => ("alerts that fire", "alerts"),
     };
     let full = format!("{long}, {}", span.words());
     let room = end.saturating_sub(x + 2);

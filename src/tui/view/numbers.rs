@@ -76,6 +76,8 @@ pub fn lag(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => human::lag_seconds(value),
         Unit::Messages => human::lag_messages(value),
+        Unit::Alerts if value == 0.0 => "quiet".to_owned(),
+        Unit::Alerts => "firing".to_owned(),
     }
 }
 
@@ -83,8 +85,10 @@ pub fn lag(value: f64, unit: Unit) -> String {
 pub fn level(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Messages => human::lag_messages(value),
-        Unit::Seconds if value.abs() < 10.0 && value.fract().abs() >= 0.05 => format!("{value:.1}"),
-        Unit::Seconds => format!("{value:.0}"),
+        Unit::Seconds | Unit::Alerts if value.abs() < 10.0 && value.fract().abs() >= 0.05 => {
+            format!("{value:.1}")
+        }
+        Unit::Seconds | Unit::Alerts => format!("{value:.0}"),
     }
 }
 
