@@ -8,7 +8,7 @@ use super::{
 use crate::domain::{
     human,
     ids::Name,
-    spec::{Dag, LaneDays, OnFailure, Order, Profile, Spec},
+    spec::{Dag, LaneDays, OnFailure, Order, Profile, Spec, Throttling},
     text,
 };
 use sha2::{Digest, Sha256};
@@ -245,6 +245,7 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
         lanes,
         source,
         idempotent,
+        throttling,
     } = spec;
     let mut lines = Lines::default();
     lines.value("name", name, &now.name);
@@ -290,6 +291,12 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
     }
     lines.changed("source", source, &now.source);
     lines.value("idempotent", idempotent, now.idempotent);
+    lines.value("law", throttling.law.word(), now.throttling.law.word());
+    let share = |t: &Throttling| {
+        t.cancel_share
+            .map_or("never".to_owned(), |s| format!("young, {s} %"))
+    };
+    lines.value("cancel", share(throttling), share(&now.throttling));
     lines.0.into_iter().map(|l| text::clean(&l)).collect()
 }
 
