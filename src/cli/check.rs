@@ -180,6 +180,7 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
 /// What to do about a source that answers without a number.
 fn way_out(source: &SourceConfig) -> String {
     match source {
+        SourceConfig::Kafka(_) => "compare with kafka-consumer-groups.sh --describe; the user needs Describe on the groups and topics".to_owned(),
         SourceConfig::Prometheus(source) => format!("try the query in Prometheus itself: {}", source.query),
     }
 }
