@@ -414,6 +414,9 @@ fn words(error: &KrafkaError) -> String {
 
 /// What a failed call is likely to be about.
 pub(super) fn failure(tried: &str, error: &KrafkaError) -> Failure {
+    // Of several brokers that cannot be reached the last one's error is inside another.
+    let root = chain(error).filter_map(|e| e.downcast_ref::<KrafkaError>()).last();
+    let error = root.unwrap_or(error);
     let mut detail = error.to_string();
     let cause = match error {
         KrafkaError::Broker { code, .. } => {
@@ -449,6 +452,10 @@ pub(super) fn failure(tried: &str, error: &KrafkaError) -> Failure {
 /// Every error behind an error.
 fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
+        // Its source is behind a pointer that is an error itself.
+        if let Some(KrafkaError::Network(io)) = error.downcast_ref::<KrafkaError>() {
+            return Some(&**io as &(dyn Error + 'static));
+        }
         // What an I/O error was made of is not its source.
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         inner
