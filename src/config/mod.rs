@@ -204,7 +204,7 @@ pub struct SignalConfig {
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceConfig {
     /// Commits and end offsets, from the brokers.
-    Kafka(Box<KafkaConfig>),
+    Kafka(KafkaConfig),
     /// An instant query.
     Prometheus(PrometheusConfig),
 }

@@ -144,6 +144,15 @@ impl Hands {
         self.until_described(name, true).await;
     }
 
+    pub async fn has(&self, topic: &str) -> bool {
+        let found = self
+            .admin
+            .describe_topics([topic], Default::default())
+            .await
+            .unwrap();
+        found[topic].is_ok()
+    }
+
     pub async fn drop_topic(&self, name: &str) {
         let gone = self
             .admin

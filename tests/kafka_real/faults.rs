@@ -1,6 +1,6 @@
 //! Brokers that die, hang, close or talk nonsense.
 
-use super::{Broker, config, failed, source, value};
+use super::{Broker, broker::Hands, config, failed, source, value};
 use backfill::{
     config::{KafkaConfig, Unit},
     net::Cause,
@@ -16,9 +16,7 @@ use tokio::{
 async fn a_broker_that_is_killed_and_comes_back_gives_failures_and_then_numbers_again() {
     let mut broker = Broker::start();
     let hands = broker.hands().await;
-    hands.topic("killed", 2).await;
-    hands.produce("killed", 0, 8).await;
-    hands.commit("killed", "killed", &[(0, 3), (1, 0)]).await;
+    fill(&broker, &hands).await;
     let mut config = config(&["killed"]);
     config.brokers = vec![broker.line("KAFKA_BROKERS").to_owned()];
     config.deadline = Duration::from_secs(2);
@@ -36,8 +34,7 @@ async fn a_broker_that_is_killed_and_comes_back_gives_failures_and_then_numbers_
     }
     broker.restart();
     // Not every broker has on its disk what it said yes to a moment before.
-    let hands = broker.hands().await;
-    hands.commit("killed", "killed", &[(0, 3), (1, 0)]).await;
+    fill(&broker, &broker.hands().await).await;
     let begun = Instant::now();
     let reading = loop {
         let reading = source.read().await;
@@ -47,6 +44,18 @@ async fn a_broker_that_is_killed_and_comes_back_gives_failures_and_then_numbers_
         assert!(begun.elapsed() < Duration::from_secs(30), "{reading:?}");
     };
     assert_eq!(value(reading).0, 5.0);
+}
+
+/// A topic of eight messages of which the group has read three, whatever of that is there already.
+async fn fill(broker: &Broker, hands: &Hands) {
+    if !hands.has("killed").await {
+        hands.topic("killed", 2).await;
+    }
+    let missing = 8 - broker.end("killed", 0);
+    hands
+        .produce("killed", 0, usize::try_from(missing).unwrap())
+        .await;
+    hands.commit("killed", "killed", &[(0, 3), (1, 0)]).await;
 }
 
 /// What a listener does with each connection.

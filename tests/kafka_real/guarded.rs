@@ -160,7 +160,10 @@ async fn tls_towards_a_plain_listener_and_plain_towards_tls_fail_with_advice() {
     let to_tls = failed(read(&config, Unit::Messages).await);
     assert!(to_plain.elapsed < std::time::Duration::from_secs(4), "{to_plain}");
     assert!(to_tls.elapsed < std::time::Duration::from_secs(4), "{to_tls}");
-    assert!(to_plain.detail.contains("is this a listener without TLS?"), "{to_plain}");
+    assert!(
+        to_plain.detail.contains("is this a listener without TLS?"),
+        "{to_plain}"
+    );
     assert!(
         to_tls.detail.contains("TLS listener") || to_tls.detail.contains("a listener with TLS"),
         "{to_tls}"

@@ -418,7 +418,7 @@ mod tests {
         let config =
             Config::parse(&text, Path::new("/etc/backfill/config.toml")).map_err(|e| e.to_string())?;
         match &config.signals.values().next().unwrap().source {
-            SourceConfig::Kafka(kafka) => Ok((**kafka).clone()),
+            SourceConfig::Kafka(kafka) => Ok(kafka.clone()),
             other => panic!("{other:?}"),
         }
     }
@@ -559,6 +559,45 @@ mod tests {
                 "{lines}: {why}"
             );
         }
+    }
+
+    #[test]
+    fn a_difference_names_the_keys_and_no_secret() {
+        let whole = |lines: &str| {
+            let text = format!(
+                "[executors.here]\nkind = \"local\"\n[signals.orders]\nunit = \"seconds\"\n{lines}\n"
+            );
+            Config::parse(&text, Path::new("/c.toml")).unwrap()
+        };
+        let kafka = format!("kind = \"kafka\"\n{LEAST}\ntls = true\n");
+        let sasl = |user: &str, env: &str| {
+            format!(
+                "sasl = {{ mechanism = \"plain\", user = \"{user}\", password = {{ env = \"{env}\" }} }}\n"
+            )
+        };
+        let old = whole(&kafka);
+        let new = whole(&format!(
+            "{}topics = [\"a\"]\nexpect = 3\nstalled_after = \"1m\"\n{}",
+            kafka.replace("\"pay\"", "\"bill\""),
+            sasl("etl", "HUNTER2")
+        ));
+        assert_eq!(
+            old.diff(&new),
+            [
+                "signals.orders.groups live+pay to live+bill",
+                "signals.orders.topics none to a",
+                "signals.orders.expect changed",
+                "signals.orders.stalled_after 5m to 1m",
+                "signals.orders login none to plain etl",
+            ]
+        );
+        let (one, other) = (
+            whole(&format!("{kafka}{}", sasl("etl", "A"))),
+            whole(&format!("{kafka}{}", sasl("etl", "B"))),
+        );
+        assert_eq!(one.diff(&other), ["signals.orders login changed"]);
+        let prometheus = whole("kind = \"prometheus\"\nurl = \"http://x\"\nquery = \"y\"");
+        assert_eq!(prometheus.diff(&old), ["signals.orders.kind prometheus to kafka"]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Kind {
 
     fn source(self, report: &mut Report<'_>, section: &Section<'_>, folder: &Path) -> Option<SourceConfig> {
         match self {
-            Self::Kafka => kafka::read(report, section, folder).map(|k| SourceConfig::Kafka(Box::new(k))),
+            Self::Kafka => kafka::read(report, section, folder).map(SourceConfig::Kafka),
             Self::Prometheus => prometheus::read(report, section, folder).map(SourceConfig::Prometheus),
         }
     }

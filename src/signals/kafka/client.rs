@@ -415,7 +415,9 @@ fn words(error: &KrafkaError) -> String {
 /// What a failed call is likely to be about.
 pub(super) fn failure(tried: &str, error: &KrafkaError) -> Failure {
     // Of several brokers that cannot be reached the last one's error is inside another.
-    let root = chain(error).filter_map(|e| e.downcast_ref::<KrafkaError>()).last();
+    let root = chain(error)
+        .filter_map(|e| e.downcast_ref::<KrafkaError>())
+        .last();
     let error = root.unwrap_or(error);
     let mut detail = error.to_string();
     let cause = match error {

@@ -43,8 +43,8 @@ impl Past {
 
 impl Memory {
     /// How long a group with lag has stood still, if that is at least `after`. It moves while any commit changes or
-    /// its distance to the ends becomes smaller. A rest that is not more than one message a partition, with nothing
-    /// new behind it, is what transactions leave for ever: their markers count and nobody reads them.
+    /// its distance to the ends becomes smaller. A rest of not more than one message a partition, with nothing new
+    /// behind it, is what transactions leave for ever: their markers count and nobody reads them.
     pub(super) fn stalled(
         &mut self,
         group: &Group,
@@ -77,15 +77,15 @@ impl Memory {
             // From the commit and not from the start: retention is no consumer.
             behind += u128::from(*messages) + u128::from(*lost);
         }
-        let partitions = commits.len() as u128;
-        let stand = self
-            .groups
-            .get(&group.name)
-            .filter(|then| then.commits == commits && behind >= then.behind);
+        let rest = commits.len() as u128;
+        let stand = self.groups.get(&group.name).filter(|then| {
+            // Whoever had nothing to do and has something now has only just been given it.
+            let given = then.behind <= rest && then.ends != ends;
+            then.commits == commits && behind >= then.behind && !given
+        });
         let Some(then) = stand else {
-            let since = now;
             let stand = Stand {
-                since,
+                since: now,
                 commits,
                 behind,
                 ends,
@@ -93,9 +93,8 @@ impl Memory {
             self.groups.insert(group.name.clone(), stand);
             return None;
         };
-        let rest = behind <= partitions && then.ends == ends;
         let still = now.saturating_sub(then.since);
-        (behind > 0 && !rest && still >= after).then_some(still)
+        (behind > rest && still >= after).then_some(still)
     }
 
     /// Why a commit is past the end, as far as can be told.
