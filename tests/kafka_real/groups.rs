@@ -157,3 +157,26 @@ async fn a_group_whose_members_work_has_no_note_and_one_without_members_says_so(
     assert_eq!((value, parts[0].note.as_str()), (3.0, "no members"));
     assert!(age < std::time::Duration::from_secs(20), "{age:?}");
 }
+
+#[tokio::test]
+async fn two_hundred_groups_fit_into_one_read() {
+    let hands = Broker::get().hands().await;
+    hands.topic("crowd", 6).await;
+    for partition in 0..6 {
+        hands.produce("crowd", partition, 10).await;
+    }
+    let names: Vec<String> = (0..200).map(|n| format!("crowd-{n}")).collect();
+    for (name, behind) in names.iter().zip(0..) {
+        let offsets: Vec<(i32, i64)> = (0..6).map(|p| (p, 10 - behind % 5)).collect();
+        hands.commit(name, "crowd", &offsets).await;
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let source = source(&config(&names), Unit::Messages);
+    value(source.read().await);
+    let begun = std::time::Instant::now();
+    let (worst, parts) = value(source.read().await);
+    let took = begun.elapsed();
+    assert_eq!((worst, parts.len()), (24.0, 200));
+    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
+    println!("200 groups of 6 partitions: {took:?}");
+}

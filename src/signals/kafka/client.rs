@@ -436,6 +436,8 @@ pub(super) fn failure(tried: &str, error: &KrafkaError) -> Failure {
         }
         KrafkaError::Auth { message, .. } if message.contains("TLS") || of_tls(error) => Cause::Tls,
         KrafkaError::Auth { .. } => Cause::Unauthorized,
+        // A call that was tried again until its time was over tells the last error in words only.
+        KrafkaError::Timeout { operation } if operation.contains("onnection refused") => Cause::Refused,
         KrafkaError::Timeout { .. } => Cause::Timeout,
         KrafkaError::Protocol { .. }
         | KrafkaError::Compression { .. }

@@ -151,7 +151,10 @@ impl Connect for Dialer {
     fn refused(&self, why: &Failure) {
         if why.cause == Cause::Unauthorized {
             let hidden = self.hidden(why.clone());
-            self.login().refused = Some((Instant::now(), hidden));
+            // Told again it stays the same refusal: its time is not to begin anew with every read.
+            self.login()
+                .refused
+                .get_or_insert_with(|| (Instant::now(), hidden));
         }
     }
 }
@@ -159,14 +162,22 @@ impl Connect for Dialer {
 impl Dialer {
     /// With what to look at, where that can be guessed.
     fn advised(&self, mut failure: Failure) -> Failure {
-        let advice = match (failure.cause, &self.config.tls, &self.config.sasl) {
-            (Cause::Tls, Some(KafkaTls { ca_file: None, .. }), _) => {
+        let tls = self.config.tls.as_ref();
+        let unknown = failure.detail.contains("UnknownIssuer");
+        let asked = failure.detail.contains("CertificateRequired");
+        let advice = match (failure.cause, tls, &self.config.sasl) {
+            (Cause::Tls | Cause::Broken, Some(KafkaTls { identity: None, .. }), _) if asked => {
+                "; the brokers ask for a certificate: tls = { cert_file = \"..\", key_file = \"..\" }"
+            }
+            (Cause::Tls, Some(KafkaTls { ca_file: None, .. }), _) if unknown => {
                 "; trust the brokers' authority by tls = { ca_file = \"..\" }"
             }
-            (Cause::Tls, Some(_), _) => "; tls.ca_file must hold the brokers' authority",
+            (Cause::Tls, Some(_), _) if unknown => "; tls.ca_file must hold the brokers' authority",
             (Cause::NotUnderstood, None, _) => "; is this a TLS listener, or no Kafka?",
             (Cause::Broken, None, None) => "; is this a listener with TLS or SASL?",
-            (Cause::Broken, Some(_), _) => "; is this a listener without TLS?",
+            (Cause::Broken, Some(_), _) if failure.detail.contains("handshake") => {
+                "; is this a listener without TLS?"
+            }
             _ => "",
         };
         failure.detail.push_str(advice);
@@ -183,5 +194,68 @@ fn trust(tls: &KafkaTls) -> TlsConfig {
     match &tls.identity {
         Some(identity) => config.with_client_cert(text(&identity.cert_file), text(&identity.key_file)),
         None => config,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dialer(password: &std::path::Path) -> (Dialer, KafkaSasl) {
+        let sasl = KafkaSasl {
+            mechanism: SaslMechanism::Plain,
+            user: "etl".to_owned(),
+            password: SecretSource::File(password.to_owned()),
+        };
+        let config = KafkaConfig {
+            sasl: Some(sasl.clone()),
+            ..KafkaConfig::at(vec!["127.0.0.1:1".to_owned()], vec!["g".to_owned()])
+        };
+        (Dialer::new(&config), sasl)
+    }
+
+    fn refusal(cause: Cause) -> Failure {
+        Failure {
+            cause,
+            tried: "connecting".to_owned(),
+            detail: "bad login etl/hunter2".to_owned(),
+        }
+    }
+
+    /// Case S03.
+    #[tokio::test]
+    async fn a_refused_password_is_not_sent_again_and_another_one_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        std::fs::write(&file, "hunter2\n").unwrap();
+        let (dialer, sasl) = dialer(&file);
+        assert_eq!(dialer.password(&sasl).await.unwrap().reveal(), "hunter2");
+        // Only a refused login counts against a password.
+        dialer.refused(&refusal(Cause::Broken));
+        assert!(dialer.password(&sasl).await.is_ok());
+        dialer.refused(&refusal(Cause::Unauthorized));
+        for _ in 0..2 {
+            let why = dialer.password(&sasl).await.unwrap_err();
+            assert_eq!(why.cause, Cause::Unauthorized);
+            assert!(why.tried.contains("nothing sent"), "{why:?}");
+            assert_eq!(why.detail, "bad login etl/***");
+            // As the source does with every failure; it is still the first refusal.
+            dialer.refused(&why);
+        }
+        let since = |ago| dialer.login().refused.as_mut().map(|(since, _)| *since -= ago);
+        since(REFUSED_FOR - Duration::from_secs(5));
+        assert!(dialer.password(&sasl).await.is_err());
+        dialer.refused(&refusal(Cause::Unauthorized));
+        since(Duration::from_secs(6));
+        assert!(
+            dialer.password(&sasl).await.is_ok(),
+            "after five minutes it is tried again"
+        );
+        dialer.refused(&refusal(Cause::Unauthorized));
+        std::fs::write(&file, "hunter3\n").unwrap();
+        assert_eq!(dialer.password(&sasl).await.unwrap().reveal(), "hunter3");
+        // Also the old one, once it has changed back.
+        std::fs::write(&file, "hunter2\n").unwrap();
+        assert_eq!(dialer.password(&sasl).await.unwrap().reveal(), "hunter2");
     }
 }
