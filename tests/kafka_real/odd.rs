@@ -74,6 +74,7 @@ async fn what_retention_deleted_is_lost_and_lag_counts_from_the_first_message_le
     );
 }
 
+/// Case B25.
 #[tokio::test]
 async fn a_deleted_topic_is_left_out_and_named() {
     let hands = Broker::get().hands().await;

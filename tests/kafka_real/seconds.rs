@@ -102,3 +102,30 @@ async fn after_a_deletion_the_age_is_that_of_the_first_message_left() {
     hands.delete_records("cut", 0, 5).await;
     near(value(read(&config(&["cut"]), Unit::Seconds).await).0, 200.0);
 }
+
+#[tokio::test]
+async fn what_a_transaction_took_back_is_late_only_for_those_who_read_it() {
+    let hands = Broker::get().hands().await;
+    hands.topic("taken-back", 1).await;
+    hands.commit("taken-back", "taken-back", &[(0, 0)]).await;
+    let producer = hands
+        .kafka
+        .producer()
+        .build_transactional("kafka-real-taken-back")
+        .await
+        .unwrap();
+    producer.begin().unwrap();
+    for n in 0..5 {
+        let record = krafka::Record::new("taken-back", format!("{n}"))
+            .partition(0)
+            .timestamp(ago(700));
+        let _ = producer.send(record).await.unwrap();
+    }
+    producer.abort().await.unwrap();
+    let mut config = config(&["taken-back"]);
+    near(value(read(&config, Unit::Seconds).await).0, 700.0);
+    config.isolation = backfill::config::Isolation::ReadCommitted;
+    assert_eq!(value(read(&config, Unit::Seconds).await).0, 0.0);
+    hands.produce_at("taken-back", 0, 1, Some(ago(100))).await;
+    near(value(read(&config, Unit::Seconds).await).0, 100.0);
+}

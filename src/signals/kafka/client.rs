@@ -30,7 +30,7 @@ const FETCH_BYTES: i32 = 16 * 1024;
 const FETCH_ALL_BYTES: i32 = 4 * 1024 * 1024;
 /// How long a broker may wait for a record that is not there.
 const FETCH_WAIT: Duration = Duration::from_millis(50);
-/// How long the goodbye of a consumer may take.
+/// The longest that the goodbye of a consumer may take.
 const GOODBYE: Duration = Duration::from_millis(200);
 
 /// A failed call.
@@ -294,7 +294,8 @@ impl Brokers for Cluster {
         match tokio::time::timeout(within, self.consumer(wanted, isolation)).await {
             Ok(Ok(consumer)) => {
                 search.run(&consumer, until).await;
-                let _ = consumer.close_with(CloseOptions::new().timeout(GOODBYE)).await;
+                let goodbye = GOODBYE.min(within / 20);
+                let _ = consumer.close_with(CloseOptions::new().timeout(goodbye)).await;
             }
             Ok(Err(error)) => search.give_up(&words(&error)),
             Err(_) => {}

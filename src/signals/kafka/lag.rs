@@ -230,7 +230,11 @@ fn group_of(
         }
     }
     let missing = missing(config, group, &topics, &places, &gone);
-    let mut notes: Vec<String> = group.members.note().into_iter().collect();
+    let mut notes = Vec::new();
+    // Of a group that is not there no state is worth a word.
+    if missing.is_none() || group.members.state == "Empty" {
+        notes.extend(group.members.note());
+    }
     if !gone.is_empty() {
         notes.push(format!("{} no longer there", listed(&gone)));
     }
