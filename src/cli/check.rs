@@ -162,7 +162,15 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
                 let skew = skew_ms
                     .filter(|s| s.abs() > 5000)
                     .map_or(String::new(), |s| format!("; its clock is {} s off", s / 1000));
-                Finding::ok(what, format!("{value}{worst}, {} old{skew}", human::age(age)))
+                let notes: String = parts
+                    .iter()
+                    .filter(|p| !p.note.is_empty())
+                    .map(|p| format!("; {}: {}", p.name, p.note))
+                    .collect();
+                Finding::ok(
+                    what,
+                    format!("{value}{worst}, {} old{skew}{notes}", human::age(age)),
+                )
             }
             Reading::NoSample { why, .. } => {
                 Finding::bad(what, format!("no sample: {why}"), way_out(&signal.source))
@@ -170,16 +178,28 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
             Reading::Failed(error) => Finding::bad(
                 what,
                 error.to_string(),
-                format!("look at url in [signals.{name}], and whether it answers from this host"),
+                format!(
+                    "look at {} in [signals.{name}], and whether it answers from this host",
+                    place(&signal.source)
+                ),
             ),
         });
     }
     findings
 }
 
+/// The keys that say where a source is.
+const fn place(source: &SourceConfig) -> &'static str {
+    match source {
+        SourceConfig::Kafka(_) => "brokers, tls and sasl",
+        SourceConfig::Prometheus(_) => "url",
+    }
+}
+
 /// What to do about a source that answers without a number.
 fn way_out(source: &SourceConfig) -> String {
     match source {
+        SourceConfig::Kafka(_) => "compare with kafka-consumer-groups.sh --describe; the user needs Describe on the groups and topics".to_owned(),
         SourceConfig::Prometheus(source) => format!("try the query in Prometheus itself: {}", source.query),
     }
 }

@@ -2,8 +2,8 @@
 //! people. No line holds a secret, nor where one comes from.
 
 use super::{
-    AirflowAuth, AirflowConfig, BackfillConfig, Config, ExecutorConfig, HttpAuth, HttpConfig,
-    PrometheusConfig, SignalConfig, SourceConfig, Unit, tuning,
+    AirflowAuth, AirflowConfig, BackfillConfig, Config, ExecutorConfig, HttpAuth, HttpConfig, KafkaConfig,
+    KafkaSasl, PrometheusConfig, SignalConfig, SourceConfig, Unit, tuning,
 };
 use crate::domain::{
     human,
@@ -13,7 +13,7 @@ use crate::domain::{
 };
 use sha2::{Digest, Sha256};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Display,
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -163,7 +163,13 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     };
     let role = |protects| if protects { "protect" } else { "advise" };
     match (&old.source, &new.source) {
+        (SourceConfig::Kafka(a), SourceConfig::Kafka(b)) => kafka(lines, key, a, b),
         (SourceConfig::Prometheus(a), SourceConfig::Prometheus(b)) => prometheus(lines, key, a, b),
+        _ => lines.value(
+            &format!("{key}.kind"),
+            source_kind(&old.source),
+            source_kind(&new.source),
+        ),
     }
     lines.value(&format!("{key}.unit"), unit(old.unit), unit(new.unit));
     lines.value(&format!("{key}.low"), old.low, new.low);
@@ -173,6 +179,59 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     let time = human::exact_duration;
     lines.value(&format!("{key}.interval"), time(old.interval), time(new.interval));
     lines.value(&format!("{key}.role"), role(old.protects), role(new.protects));
+}
+
+const fn source_kind(source: &SourceConfig) -> &'static str {
+    match source {
+        SourceConfig::Kafka(_) => "kafka",
+        SourceConfig::Prometheus(_) => "prometheus",
+    }
+}
+
+fn kafka(lines: &mut Lines, key: &str, old: &KafkaConfig, new: &KafkaConfig) {
+    // Named one by one, so that a new field cannot be forgotten here.
+    let KafkaConfig {
+        brokers,
+        groups,
+        topics,
+        expect,
+        without_commit,
+        isolation,
+        stalled_after,
+        most_fetches,
+        tls,
+        sasl,
+        deadline,
+    } = old;
+    lines.value(&format!("{key}.brokers"), names(brokers), names(&new.brokers));
+    lines.value(&format!("{key}.groups"), names(groups), names(&new.groups));
+    let topic_names = |topics: &BTreeSet<String>| names(&topics.iter().collect::<Vec<_>>());
+    lines.value(
+        &format!("{key}.topics"),
+        topic_names(topics),
+        topic_names(&new.topics),
+    );
+    lines.changed(&format!("{key}.expect"), expect, &new.expect);
+    lines.changed(
+        &format!("{key}.partitions_without_commit"),
+        without_commit,
+        &new.without_commit,
+    );
+    lines.changed(&format!("{key}.isolation"), isolation, &new.isolation);
+    let time = human::exact_duration;
+    lines.value(
+        &format!("{key}.stalled_after"),
+        time(*stalled_after),
+        time(new.stalled_after),
+    );
+    lines.value(&format!("{key}.most_fetches"), most_fetches, new.most_fetches);
+    lines.changed(&format!("{key}.tls"), tls, &new.tls);
+    let way = |sasl: &Option<KafkaSasl>| match sasl {
+        Some(sasl) => format!("{} {}", sasl.mechanism.word(), sasl.user),
+        None => "none".to_owned(),
+    };
+    lines.changed_words(&format!("{key} login"), sasl, &new.sasl, way);
+    lines.value(&format!("{key}.deadline"), time(*deadline), time(new.deadline));
 }
 
 fn prometheus(lines: &mut Lines, key: &str, old: &PrometheusConfig, new: &PrometheusConfig) {

@@ -27,6 +27,9 @@ pub use actor::actor;
 pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
+pub use signals::{
+    Expect, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, SaslMechanism, WithoutCommit,
+};
 pub use signals::{HttpAuth, HttpConfig, PrometheusConfig};
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
@@ -200,6 +203,8 @@ pub struct SignalConfig {
 /// How a lag source is read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceConfig {
+    /// Commits and end offsets, from the brokers.
+    Kafka(KafkaConfig),
     /// An instant query.
     Prometheus(PrometheusConfig),
 }

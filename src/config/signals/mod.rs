@@ -1,10 +1,14 @@
 //! `[signals.NAME]`: lag sources and their thresholds. What all kinds have is here, each kind has a file of its own.
 
 mod http;
+mod kafka;
 mod prometheus;
 
 pub use http::{HttpAuth, HttpConfig};
 pub(super) use http::{headers, user};
+pub use kafka::{
+    Expect, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, SaslMechanism, WithoutCommit,
+};
 pub use prometheus::PrometheusConfig;
 
 use super::{SignalConfig, SourceConfig, Unit, problem::Report, read::Section};
@@ -20,21 +24,24 @@ const OF_ALERTS: (f64, f64, f64, f64) = (0.25, 0.5, 0.75, 2.0);
 /// What kind of endpoint answers.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
+    Kafka,
     Prometheus,
 }
 
 impl Kind {
-    const WORDS: [(&str, Self); 1] = [("prometheus", Self::Prometheus)];
+    const WORDS: [(&str, Self); 2] = [("kafka", Self::Kafka), ("prometheus", Self::Prometheus)];
 
     /// The keys that only this kind has.
     const fn keys(self) -> &'static [&'static [&'static str]] {
         match self {
+            Self::Kafka => &[&LEVELS, &kafka::KEYS],
             Self::Prometheus => &[&LEVELS, &prometheus::KEYS, &http::KEYS],
         }
     }
 
     fn source(self, report: &mut Report<'_>, section: &Section<'_>, folder: &Path) -> Option<SourceConfig> {
         match self {
+            Self::Kafka => kafka::read(report, section, folder).map(SourceConfig::Kafka),
             Self::Prometheus => prometheus::read(report, section, folder).map(SourceConfig::Prometheus),
         }
     }
