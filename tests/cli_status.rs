@@ -213,7 +213,7 @@ fn after_a_takeover_what_the_former_supervisor_saw_is_not_told_as_if_it_were_mea
     let endpoint = LagEndpoint::new(Mode::Lag(1.0));
     let workspace = Setup::new(2000, 1)
         .job("mark start\nsleep 0.05")
-        .order_more("signals = [\"lag\"]")
+        .order_more("signals = [\"lag\"]\nlaw = \"classic\"")
         .more(&format!(
             "[signals.lag]\nkind = \"prometheus\"\nurl = \"{}\"\nquery = \"lag\"\nunit = \"messages\"\nsoft = 100\n\
              hard = 200\ncritical = 1000\ninterval = \"200ms\"\ndeadline = \"60s\"\n",

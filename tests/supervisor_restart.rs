@@ -87,7 +87,7 @@ fn quiet(workspace: &Workspace) {
 fn protected(endpoint: &LagEndpoint, job: &str) -> Setup {
     let mut setup = Setup::new(3000, 4)
         .job(job)
-        .order_more("signals = [\"lag\"]")
+        .order_more("signals = [\"lag\"]\nlaw = \"classic\"")
         .more(&format!(
             "[signals.lag]\nkind = \"prometheus\"\nurl = \"{}\"\nquery = \"lag\"\nunit = \"messages\"\nsoft = 100\n\
              hard = 200\ncritical = 1000000\ninterval = \"200ms\"\n",

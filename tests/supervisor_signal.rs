@@ -104,7 +104,7 @@ fn request(method: reqwest::Method, url: String, body: String) -> Option<String>
 fn protected(url: &str, metric: &str) -> Workspace {
     let mut setup = Setup::new(3000, 4)
         .job("mark start\nsleep 0.1\nmark end")
-        .order_more("signals = [\"lag\"]")
+        .order_more("signals = [\"lag\"]\nlaw = \"classic\"")
         .more(&format!(
             "[signals.lag]\nkind = \"prometheus\"\nurl = \"{url}\"\nquery = \"sum({metric})\"\nunit = \"messages\"\n\
              soft = 100\nhard = {HARD}\ncritical = 1000000\ninterval = \"{INTERVAL}s\"\n"

@@ -270,6 +270,7 @@ command = [
 max_limit = 4
 order = "oldest-first"
 signals = ["orders-live"]
+law = "classic"
 on_failure = "continue"
 profiles = ["default", "heavy"]   # what runs out of memory on one is tried on the next
 

@@ -440,6 +440,10 @@ impl Script {
                 adopted: variant & 2 == 0,
                 running: variant & 4 == 0,
             },
+            25 if variant & 2 == 0 => Payload::Braked {
+                attempts: vec![attempt],
+                why: words,
+            },
             25 => Payload::RunStarted { attempt },
             26 | 27 => Payload::RunUncertain { attempt, why: words },
             28..=33 => Payload::RunEnded {

@@ -519,6 +519,7 @@ pub fn estimated(state: &State, now: Time, supervised: bool, what_if: Option<u32
         tuning: Tuning::default(),
         executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
         paced: BTreeSet::new(),
+        admissions: Default::default(),
         disk_low: false,
         supervised,
         elsewhere: BTreeMap::new(),

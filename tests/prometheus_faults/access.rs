@@ -109,9 +109,11 @@ async fn a_token_further_headers_and_the_path_prefix_arrive() {
     let mut config = config(&format!("{}/a/prefix/?dedup=true", server.url));
     config.http.auth = Some(HttpAuth::Bearer(file_with(dir.path(), "token", "t0ken\n")));
     config
+        .http
         .headers
         .insert("X-Api-Key".to_owned(), file_with(dir.path(), "key", "k3y\n"));
     config
+        .http
         .plain_headers
         .insert("X-Scope-OrgID".to_owned(), "team-a|team-b".to_owned());
     value(read(&config).await);
@@ -144,6 +146,7 @@ async fn no_secret_is_in_an_error_even_if_the_server_repeats_it() {
         password: file_with(dir.path(), "pw", "open sesame\n"),
     });
     config
+        .http
         .headers
         .insert("X-Api-Key".to_owned(), file_with(dir.path(), "key", "k3y-k3y\n"));
     let error = failed(read(&config).await);

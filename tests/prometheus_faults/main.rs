@@ -16,7 +16,6 @@ use backfill::{
     signals::{LagSource, NoSample, Reading, prometheus::Prometheus},
 };
 use std::{
-    collections::BTreeMap,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 

@@ -178,6 +178,7 @@ command = ["true"]
 max_limit = 8
 order = "oldest-first"
 signals = ["lag"]
+law = "classic"
 
 [journal]
 path = "state/journal.db"
