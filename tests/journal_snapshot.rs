@@ -26,6 +26,7 @@ const CANONICAL: &[(u32, &str)] = &[
     (4, "31958578b32f037f56ed6897"),
     (5, "d1f786020a68433baf372130"),
     (6, "b0bf3674d354c825fa02ca34"),
+    (7, "dd4332834c8966e53cd2f571"),
 ];
 
 fn holder(journal: &mut Journal) -> u64 {
