@@ -6,7 +6,7 @@ use super::{
     partial,
 };
 use crate::{
-    config::{AirflowConfig, Config, ExecutorConfig, Places, SourceConfig},
+    config::{AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SourceConfig},
     domain::{human, ids::Name, spec::Spec, text},
     executor::{
         airflow::{AirflowSetup, Survey, survey},
@@ -167,20 +167,41 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
             Reading::NoSample { why, .. } => {
                 Finding::bad(what, format!("no sample: {why}"), way_out(&signal.source))
             }
-            Reading::Failed(error) => Finding::bad(
-                what,
-                error.to_string(),
-                format!("look at url in [signals.{name}], and whether it answers from this host"),
-            ),
+            Reading::Failed(error) => {
+                Finding::bad(what, error.to_string(), unreachable(name, &signal.source))
+            }
         });
     }
     findings
+}
+
+/// What to do about a source that does not answer.
+fn unreachable(name: &Name, source: &SourceConfig) -> String {
+    match source {
+        SourceConfig::Command(source) => by_hand(source),
+        SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => {
+            format!("look at url in [signals.{name}], and whether it answers from this host")
+        }
+    }
+}
+
+fn by_hand(source: &CommandConfig) -> String {
+    format!(
+        "run it by hand in {}, as this user: {}",
+        source.folder.display(),
+        source.command.join(" ")
+    )
 }
 
 /// What to do about a source that answers without a number.
 fn way_out(source: &SourceConfig) -> String {
     match source {
         SourceConfig::Prometheus(source) => format!("try the query in Prometheus itself: {}", source.query),
+        SourceConfig::Alertmanager(source) => format!(
+            "look at {}/#/alerts: all members have to answer, and the watchdog has to be in the list",
+            source.http.url
+        ),
+        SourceConfig::Command(source) => by_hand(source),
     }
 }
 

@@ -27,7 +27,9 @@ pub use actor::actor;
 pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
-pub use signals::{HttpAuth, HttpConfig, PrometheusConfig};
+pub use signals::{
+    AlertmanagerConfig, CommandConfig, HttpAuth, HttpConfig, MatchOp, Matcher, PrometheusConfig,
+};
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
 use secret::SecretSource;
@@ -202,6 +204,10 @@ pub struct SignalConfig {
 pub enum SourceConfig {
     /// An instant query.
     Prometheus(PrometheusConfig),
+    /// Whether alerts fire.
+    Alertmanager(AlertmanagerConfig),
+    /// What a program prints.
+    Command(CommandConfig),
 }
 
 /// One order, as configured now. `Started` freezes its spec in the journal.

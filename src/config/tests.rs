@@ -140,7 +140,7 @@ fn the_example_file_also_holds_with_everything_switched_on() {
         .join("\n")
         .replace("[profiles.default]\n", "[profiles.default]\nqueue = \"day\"\n");
     let config = read(&text);
-    assert_eq!(config.signals.len(), 2);
+    assert_eq!(config.signals.len(), 4);
     assert_eq!(config.journal.path, Path::new("/var/lib/backfill/journal.db"));
     assert_eq!(config.screen.theme.as_deref(), Some("dark"));
     assert_eq!(config.backfills[&name("orders")].spec.cwd, "/etc/backfill/jobs");
@@ -166,7 +166,9 @@ fn what_is_left_out_has_its_default() {
         (30.0, 60.0, 180.0, 900.0)
     );
     assert_eq!(signal.interval, Duration::from_secs(15));
-    let SourceConfig::Prometheus(source) = &signal.source;
+    let SourceConfig::Prometheus(source) = &signal.source else {
+        panic!("another kind");
+    };
     assert_eq!((source.http.url.as_str(), &source.http.auth), ("http://x", &None));
     let cores = config.executors[&name("here")].slots().unwrap();
     assert!(cores >= 1);
@@ -270,7 +272,9 @@ fn relative_paths_start_at_the_folder_of_the_file() {
     assert_eq!(spec.cwd, "/etc/backfill/jobs");
     assert_eq!(spec.command[0], "./job.sh", "the program stays relative to cwd");
     assert_eq!(secrets["A"], SecretSource::File("/etc/backfill/a.key".into()));
-    let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source;
+    let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source else {
+        panic!("another kind");
+    };
     assert_eq!(
         source.http.ca_file.as_deref(),
         Some(Path::new("/etc/backfill/../ca.pem"))
@@ -305,7 +309,9 @@ fn headers_may_be_plain_or_come_from_elsewhere() {
          basic = { user = \"etl\", password = { file = \"/run/pw\" } }",
     );
     let config = read(&text);
-    let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source;
+    let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source else {
+        panic!("another kind");
+    };
     assert_eq!(source.http.plain_headers["X-Scope-OrgID"], "orders");
     assert_eq!(
         source.http.headers["X-Api-Key"],

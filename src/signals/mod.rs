@@ -3,6 +3,8 @@
 //! A reading is a valid number with the time of its measurement, or *no sample* with the reason. Nothing is ever
 //! replaced by zero, by the last value, or by a guess.
 
+pub mod alertmanager;
+pub mod command;
 pub mod prometheus;
 pub mod validity;
 
@@ -88,5 +90,9 @@ pub trait LagSource: Send + Sync {
 pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, AdapterError> {
     match &config.source {
         SourceConfig::Prometheus(source) => Ok(Arc::new(prometheus::Prometheus::new(name.as_str(), source)?)),
+        SourceConfig::Alertmanager(source) => {
+            Ok(Arc::new(alertmanager::Alertmanager::new(name.as_str(), source)?))
+        }
+        SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(name.as_str(), source))),
     }
 }

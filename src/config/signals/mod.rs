@@ -1,13 +1,23 @@
 //! `[signals.NAME]`: lag sources and their thresholds. What all kinds have is here, each kind has a file of its own.
 
+mod alertmanager;
+mod command;
 mod http;
+mod matcher;
 mod prometheus;
 
+pub use alertmanager::AlertmanagerConfig;
+pub use command::CommandConfig;
 pub use http::{HttpAuth, HttpConfig};
 pub(super) use http::{headers, user};
+pub use matcher::{MatchOp, Matcher};
 pub use prometheus::PrometheusConfig;
 
-use super::{SignalConfig, SourceConfig, Unit, problem::Report, read::Section};
+use super::{
+    SignalConfig, SourceConfig, Unit,
+    problem::{self, Report},
+    read::Section,
+};
 use std::{path::Path, time::Duration};
 
 /// The keys of every kind.
@@ -21,28 +31,46 @@ const OF_ALERTS: (f64, f64, f64, f64) = (0.25, 0.5, 0.75, 2.0);
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Prometheus,
+    Alertmanager,
+    Command,
 }
 
 impl Kind {
-    const WORDS: [(&str, Self); 1] = [("prometheus", Self::Prometheus)];
+    const WORDS: [(&str, Self); 3] = [
+        ("prometheus", Self::Prometheus),
+        ("alertmanager", Self::Alertmanager),
+        ("command", Self::Command),
+    ];
 
     /// The keys that only this kind has.
     const fn keys(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::Prometheus => &[&LEVELS, &prometheus::KEYS, &http::KEYS],
+            Self::Alertmanager => &[&alertmanager::KEYS, &http::KEYS],
+            Self::Command => &[&LEVELS, &command::KEYS],
+        }
+    }
+
+    /// The unit of a kind that has only one: then the levels are fixed, too.
+    const fn unit(self) -> Option<Unit> {
+        match self {
+            Self::Prometheus | Self::Command => None,
+            Self::Alertmanager => Some(Unit::Alerts),
         }
     }
 
     fn source(self, report: &mut Report<'_>, section: &Section<'_>, folder: &Path) -> Option<SourceConfig> {
         match self {
             Self::Prometheus => prometheus::read(report, section, folder).map(SourceConfig::Prometheus),
+            Self::Alertmanager => alertmanager::read(report, section, folder).map(SourceConfig::Alertmanager),
+            Self::Command => command::read(report, section, folder).map(SourceConfig::Command),
         }
     }
 }
 
 fn one_of<T>(words: &[(&str, T)]) -> String {
     let quoted: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-    quoted.join(" or ")
+    problem::one_of(&quoted.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Time between two reads unless the file says otherwise.
@@ -63,7 +91,10 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
         section.only(report, &keys);
     }
     let source = kind.and_then(|kind| kind.source(report, section, folder));
-    let unit = unit(report, section);
+    let unit = match kind.and_then(Kind::unit) {
+        Some(unit) => Some(unit),
+        None => unit(report, section),
+    };
     let levels = levels(report, section, unit);
     let interval = time(report, section, "interval", INTERVAL);
     let protects = match section.get("role") {
