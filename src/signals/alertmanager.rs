@@ -93,16 +93,15 @@ impl Alertmanager {
     async fn ask(&self, member: &Endpoint, end: Instant) -> Result<Heard, AdapterError> {
         let (alerts, answer) = list(member, &self.matchers, end).await?;
         let clock = Clock::of(&answer);
-        let ours = if !self.silenced && alerts.iter().any(Alert::is_silenced) {
-            silence::ours(member, left(end)).await?
-        } else {
-            BTreeSet::new()
-        };
-        let firing: BTreeSet<Labels> = alerts
-            .into_iter()
-            .filter(|alert| self.counts(alert, &ours))
-            .map(|alert| alert.labels)
-            .collect();
+        let mut firing = self.firing(&alerts, &BTreeSet::new());
+        if !self.silenced && alerts.iter().any(Alert::is_silenced) {
+            match silence::ours(member, left(end)).await {
+                Ok(ours) => firing = self.firing(&alerts, &ours),
+                // What fires without them is enough.
+                Err(_) if !firing.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
         // A firing alert needs nobody to vouch for it.
         let watchdog = if firing.is_empty() && !self.watchdog.is_empty() {
             let (alerts, answer) = list(member, &self.watchdog, end).await?;
@@ -117,7 +116,13 @@ impl Alertmanager {
         })
     }
 
-    /// Whether an alert in the list fires as far as we are concerned. `ours` are the silences that we made.
+    /// The alerts that count. `ours` are the silences that we made.
+    fn firing(&self, alerts: &[Alert], ours: &BTreeSet<String>) -> BTreeSet<Labels> {
+        let counting = alerts.iter().filter(|alert| self.counts(alert, ours));
+        counting.map(|alert| alert.labels.clone()).collect()
+    }
+
+    /// Whether an alert in the list fires as far as we are concerned.
     fn counts(&self, alert: &Alert, ours: &BTreeSet<String>) -> bool {
         let by_others = alert.silenced_by().iter().any(|id| !ours.contains(id));
         (self.silenced || !by_others) && (self.inhibited || !alert.is_inhibited())
