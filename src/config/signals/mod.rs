@@ -91,9 +91,9 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
         section.only(report, &keys);
     }
     let source = kind.and_then(|kind| kind.source(report, section, folder));
-    let unit = match kind.and_then(Kind::unit) {
-        Some(unit) => Some(unit),
-        None => unit(report, section),
+    let unit = match kind {
+        Some(kind) => kind.unit().or_else(|| unit(report, section)),
+        None => None,
     };
     let levels = levels(report, section, unit);
     let interval = time(report, section, "interval", INTERVAL);
