@@ -36,7 +36,7 @@ pub struct Program<'a> {
     pub environment: Option<Vec<(OsString, OsString)>>,
     /// How long it may run. Then it is killed with everything that it started.
     pub deadline: Duration,
-    /// How many bytes of its output are kept. One more is kept of an output that is longer, so that it can be told.
+    /// How many bytes it may print.
     pub cap: usize,
     /// Whether what it started goes on after its own end; else it is killed.
     pub may_leave_children: bool,
@@ -47,7 +47,7 @@ pub struct Program<'a> {
 pub struct Ended {
     /// What became of it.
     pub end: End,
-    /// Its output, up to the cap and one byte.
+    /// Its output, of a flood only the beginning.
     pub out: Vec<u8>,
     /// The first line of its error output that says something.
     pub first_words: Vec<u8>,
@@ -62,6 +62,8 @@ pub enum End {
     Exited(ExitStatus),
     /// It did not end in time and was killed.
     Deadline,
+    /// It printed more than the cap; unless it ended well just then, it was killed.
+    Flood,
     /// Nobody waits for it any more, and it was killed.
     Stopped,
 }
@@ -79,13 +81,17 @@ impl Program<'_> {
         };
         let mut out = Tap::open(running.child.stdout.take(), self.cap.saturating_add(1), 0)?;
         let mut err = Tap::open(running.child.stderr.take(), WORDS_CAP, WORDS_CAP)?;
+        let cap = self.cap;
+        // Whether both are closed, and whether it is too much.
         let mut look = || {
             out.read();
             err.read();
-            out.closed && err.closed
+            (out.closed && err.closed, out.head.len() > cap)
         };
         let end = loop {
-            look();
+            if look().1 {
+                break Some(End::Flood);
+            }
             if running.has_ended() {
                 break None;
             }
@@ -105,15 +111,20 @@ impl Program<'_> {
             None => {
                 // What it left running may hold the pipes open; what it printed itself is there already.
                 let until = Instant::now() + DRAIN;
-                let mut closed = look();
+                let (mut closed, _) = look();
                 while !closed && Instant::now() < until {
                     std::thread::sleep(LOOK);
-                    closed = look();
+                    (closed, _) = look();
                 }
                 if !closed || !self.may_leave_children {
                     running.kill_group();
                 }
-                End::Exited(running.reap()?)
+                let status = running.reap()?;
+                if status.success() && out.head.len() > cap {
+                    End::Flood
+                } else {
+                    End::Exited(status)
+                }
             }
         };
         Ok(Ended {

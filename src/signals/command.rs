@@ -79,7 +79,7 @@ impl Command {
             words => format!("{why}: {words}"),
         };
         match ended.end {
-            _ if ended.out.len() > CAP => no_sample(
+            End::Flood => no_sample(
                 NoSample::Invalid,
                 "it prints more than 64 KiB where one number is expected".to_owned(),
             ),

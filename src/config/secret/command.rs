@@ -81,6 +81,7 @@ fn run(argv: &[String], deadline: Duration) -> Outcome {
     })?;
     match ended.end {
         End::Exited(status) if status.success() => value_of(ended.out, &format!("the output of {program}")),
+        End::Flood => Err(SecretError::TooLarge(format!("the output of {program}"))),
         End::Exited(status) => Err(SecretError::Failed {
             program,
             status: status.to_string(),
@@ -94,9 +95,6 @@ fn run(argv: &[String], deadline: Duration) -> Outcome {
 }
 
 fn value_of(bytes: Vec<u8>, place: &str) -> Outcome {
-    if bytes.len() > SECRET_CAP {
-        return Err(SecretError::TooLarge(place.to_owned()));
-    }
     let text = String::from_utf8(bytes).map_err(|_| SecretError::NotText(place.to_owned()))?;
     super::non_empty(text.trim_end_matches(['\r', '\n']).to_owned(), || {
         place.to_owned()
