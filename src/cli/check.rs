@@ -6,7 +6,7 @@ use super::{
     partial,
 };
 use crate::{
-    config::{AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SourceConfig},
+    config::{AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SourceConfig, Unit},
     domain::{human, ids::Name, spec::Spec, text},
     executor::{
         airflow::{AirflowSetup, Survey, survey},
@@ -162,6 +162,7 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
                 let skew = skew_ms
                     .filter(|s| s.abs() > 5000)
                     .map_or(String::new(), |s| format!("; its clock is {} s off", s / 1000));
+                let value = shown(value, signal.unit);
                 Finding::ok(what, format!("{value}{worst}, {} old{skew}", human::age(age)))
             }
             Reading::NoSample { why, .. } => {
@@ -186,11 +187,29 @@ fn unreachable(name: &Name, source: &SourceConfig) -> String {
 }
 
 fn by_hand(source: &CommandConfig) -> String {
-    format!(
+    let word = |word: &String| {
+        let plain = |c: char| c.is_alphanumeric() || "_-./:=,@%+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words: Vec<String> = source.command.iter().map(word).collect();
+    text::clean(&format!(
         "run it by hand in {}, as this user: {}",
         source.folder.display(),
-        source.command.join(" ")
-    )
+        words.join(" ")
+    ))
+}
+
+/// A value for people. Of alerts only whether they fire counts.
+fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Alerts if value == 0.0 => "quiet".to_owned(),
+        Unit::Alerts => "firing".to_owned(),
+        Unit::Messages | Unit::Seconds => value.to_string(),
+    }
 }
 
 /// What to do about a source that answers without a number.
