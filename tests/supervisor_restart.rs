@@ -278,7 +278,10 @@ fn an_open_breaker_and_its_retry_time() {
         .tuning("breaker_retry", "1h")
         .open();
     let run = workspace.run("orders");
-    workspace.wait("the breaker", || workspace.backfill("orders")?.breaker);
+    workspace.wait("the breaker, and the end of what ran beside", || {
+        let backfill = workspace.backfill("orders")?;
+        (backfill.breaker.is_some() && backfill.active().count() == 0).then_some(())
+    });
     quiet(&workspace);
     let mut run = same_after_restart(&workspace, run);
     let (_, status) = workspace.status("orders");

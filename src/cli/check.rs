@@ -162,8 +162,16 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
                 let skew = skew_ms
                     .filter(|s| s.abs() > 5000)
                     .map_or(String::new(), |s| format!("; its clock is {} s off", s / 1000));
+                let notes: String = parts
+                    .iter()
+                    .filter(|p| !p.note.is_empty())
+                    .map(|p| format!("; {}: {}", p.name, p.note))
+                    .collect();
                 let value = shown(value, signal.unit);
-                Finding::ok(what, format!("{value}{worst}, {} old{skew}", human::age(age)))
+                Finding::ok(
+                    what,
+                    format!("{value}{worst}, {} old{skew}{notes}", human::age(age)),
+                )
             }
             Reading::NoSample { why, .. } => {
                 Finding::bad(what, format!("no sample: {why}"), way_out(&signal.source))
@@ -180,9 +188,10 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
 fn unreachable(name: &Name, source: &SourceConfig) -> String {
     match source {
         SourceConfig::Command(source) => by_hand(source),
-        SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => {
-            format!("look at url in [signals.{name}], and whether it answers from this host")
-        }
+        SourceConfig::Kafka(_) | SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => format!(
+            "look at {} in [signals.{name}], and whether it answers from this host",
+            place(source)
+        ),
     }
 }
 
@@ -212,9 +221,19 @@ fn shown(value: f64, unit: Unit) -> String {
     }
 }
 
+/// The keys that say where a source is.
+const fn place(source: &SourceConfig) -> &'static str {
+    match source {
+        SourceConfig::Kafka(_) => "brokers, tls and sasl",
+        SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => "url",
+        SourceConfig::Command(_) => "command",
+    }
+}
+
 /// What to do about a source that answers without a number.
 fn way_out(source: &SourceConfig) -> String {
     match source {
+        SourceConfig::Kafka(_) => "compare with kafka-consumer-groups.sh --describe; the user needs Describe on the groups and topics".to_owned(),
         SourceConfig::Prometheus(source) => format!("try the query in Prometheus itself: {}", source.query),
         SourceConfig::Alertmanager(source) => format!(
             "look at {}/#/alerts: all members have to answer, and the watchdog has to be in the list",

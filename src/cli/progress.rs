@@ -190,6 +190,7 @@ fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
         tuning: Tuning::default(),
         executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
         paced: BTreeSet::new(),
+        admissions: BTreeMap::new(),
         disk_low: false,
         supervised: true,
         elsewhere: BTreeMap::new(),

@@ -79,6 +79,13 @@ fn of(payload: &Payload) -> String {
         Payload::Skipped { chunks } => format!("skipped {}", several(chunks)),
         Payload::RerunRequested { chunks, .. } => format!("re-run asked for {}", several(chunks)),
         Payload::StopRequested { chunks } => format!("stop asked for {}", several(chunks)),
+        Payload::Braked { attempts, why } => {
+            let chunks: Vec<ChunkId> = attempts.iter().map(|a| a.chunk).collect();
+            format!(
+                "braked, cancelled {}: {why}; they run again later",
+                several(&chunks)
+            )
+        }
         Payload::CancelRequested {} => "cancelled".to_owned(),
         Payload::Amended { hash, .. } => format!("amended, plan {hash}"),
         Payload::Resolved { chunk, verdict } => format!("{chunk} resolved as {verdict:?}").to_lowercase(),

@@ -14,7 +14,7 @@ use super::{
 use crate::domain::{
     calendar::Granularity,
     ids::Name,
-    spec::{Dag, OnFailure, Profile, Spec},
+    spec::{Dag, Law, OnFailure, Profile, Spec, Throttling},
 };
 use chrono_tz::Tz;
 use std::{
@@ -22,7 +22,7 @@ use std::{
     path::Path,
 };
 
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 28] = [
     "target",
     "environment",
     "start",
@@ -48,6 +48,9 @@ const KEYS: [&str; 25] = [
     "isolated_profile",
     "source",
     "idempotent",
+    "law",
+    "cancel",
+    "cancel_share",
 ];
 
 /// What a backfill refers to.
@@ -120,6 +123,7 @@ pub(super) fn backfill(
         Some(e) => e.flag(report),
         None => Some(true),
     };
+    let throttling = throttling(report, section, server, idempotent);
     let (range, variables, (command, dag)) = (range?, variables?, work?);
     let of_executor = || server.and_then(ExecutorConfig::environment).map(str::to_owned);
     let spec = Spec {
@@ -146,12 +150,49 @@ pub(super) fn backfill(
         lanes: lanes?,
         source: source?.unwrap_or_default(),
         idempotent: idempotent?,
+        throttling: throttling?,
     };
     Some(BackfillConfig {
         spec,
         secrets: variables.secret,
     })
 }
+
+/// By which law lag sets the limit, and whether the throttle may cancel young attempts to brake: by itself only where
+/// runs are processes here, whose end is certain, and never where an attempt cannot simply be run again.
+fn throttling(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    server: Option<&ExecutorConfig>,
+    idempotent: Option<bool>,
+) -> Option<Throttling> {
+    let law = match section.get("law") {
+        Some(e) => e.word(report, &[("learned", Law::Learned), ("classic", Law::Classic)]),
+        None => Some(Law::Learned),
+    };
+    let local = matches!(server, Some(ExecutorConfig::Local { .. }));
+    let young = match section.get("cancel") {
+        Some(e) => e.word(report, &[("young", true), ("never", false)]),
+        None => Some(local && idempotent != Some(false)),
+    };
+    if let (Some(true), Some(false), Some(e)) = (young, idempotent, section.get("cancel")) {
+        let help = "what is cancelled is run again from its beginning: that needs an attempt that replaces its whole partition";
+        e.problem(report, "\"young\" beside idempotent = false", "\"never\"", help);
+        return None;
+    }
+    let share = match section.get("cancel_share") {
+        Some(e) => e.whole(report, 1, 100).and_then(|n| u8::try_from(n).ok()),
+        None => Some(CANCEL_SHARE),
+    };
+    let share = share?;
+    Some(Throttling {
+        law: law?,
+        cancel_share: young?.then_some(share),
+    })
+}
+
+/// Per cent of an hour's work that may be lost to cancels, unless the file says otherwise.
+const CANCEL_SHARE: u8 = 20;
 
 /// What only a command has.
 const OF_A_COMMAND: [&str; 3] = ["cwd", "env_pass", "env"];

@@ -3,17 +3,18 @@
 
 use super::{
     AirflowAuth, AirflowConfig, AlertmanagerConfig, BackfillConfig, CommandConfig, Config, ExecutorConfig,
-    HttpAuth, HttpConfig, Matcher, PrometheusConfig, SignalConfig, SourceConfig, Unit, tuning,
+    HttpAuth, HttpConfig, KafkaConfig, KafkaSasl, Matcher, PrometheusConfig, SignalConfig, SourceConfig,
+    Unit, tuning,
 };
 use crate::domain::{
     human,
     ids::Name,
-    spec::{Dag, LaneDays, OnFailure, Order, Profile, Spec},
+    spec::{Dag, LaneDays, OnFailure, Order, Profile, Spec, Throttling},
     text,
 };
 use sha2::{Digest, Sha256};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Display,
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -163,6 +164,7 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     };
     let role = |protects| if protects { "protect" } else { "advise" };
     match (&old.source, &new.source) {
+        (SourceConfig::Kafka(a), SourceConfig::Kafka(b)) => kafka(lines, key, a, b),
         (SourceConfig::Prometheus(a), SourceConfig::Prometheus(b)) => prometheus(lines, key, a, b),
         (SourceConfig::Alertmanager(a), SourceConfig::Alertmanager(b)) => alertmanager(lines, key, a, b),
         (SourceConfig::Command(a), SourceConfig::Command(b)) => command(lines, key, a, b),
@@ -178,6 +180,52 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     lines.value(&format!("{key}.role"), role(old.protects), role(new.protects));
 }
 
+fn kafka(lines: &mut Lines, key: &str, old: &KafkaConfig, new: &KafkaConfig) {
+    // Named one by one, so that a new field cannot be forgotten here.
+    let KafkaConfig {
+        brokers,
+        groups,
+        topics,
+        expect,
+        without_commit,
+        isolation,
+        stalled_after,
+        most_fetches,
+        tls,
+        sasl,
+        deadline,
+    } = old;
+    lines.value(&format!("{key}.brokers"), names(brokers), names(&new.brokers));
+    lines.value(&format!("{key}.groups"), names(groups), names(&new.groups));
+    let topic_names = |topics: &BTreeSet<String>| names(&topics.iter().collect::<Vec<_>>());
+    lines.value(
+        &format!("{key}.topics"),
+        topic_names(topics),
+        topic_names(&new.topics),
+    );
+    lines.changed(&format!("{key}.expect"), expect, &new.expect);
+    lines.changed(
+        &format!("{key}.partitions_without_commit"),
+        without_commit,
+        &new.without_commit,
+    );
+    lines.changed(&format!("{key}.isolation"), isolation, &new.isolation);
+    let time = human::exact_duration;
+    lines.value(
+        &format!("{key}.stalled_after"),
+        time(*stalled_after),
+        time(new.stalled_after),
+    );
+    lines.value(&format!("{key}.most_fetches"), most_fetches, new.most_fetches);
+    lines.changed(&format!("{key}.tls"), tls, &new.tls);
+    let way = |sasl: &Option<KafkaSasl>| match sasl {
+        Some(sasl) => format!("{} {}", sasl.mechanism.word(), sasl.user),
+        None => "none".to_owned(),
+    };
+    lines.changed_words(&format!("{key} login"), sasl, &new.sasl, way);
+    lines.value(&format!("{key}.deadline"), time(*deadline), time(new.deadline));
+}
+
 fn prometheus(lines: &mut Lines, key: &str, old: &PrometheusConfig, new: &PrometheusConfig) {
     lines.changed(&format!("{key}.query"), &old.query, &new.query);
     lines.changed(&format!("{key}.age_query"), &old.age_query, &new.age_query);
@@ -186,6 +234,7 @@ fn prometheus(lines: &mut Lines, key: &str, old: &PrometheusConfig, new: &Promet
 
 const fn source_kind(source: &SourceConfig) -> &'static str {
     match source {
+        SourceConfig::Kafka(_) => "kafka",
         SourceConfig::Prometheus(_) => "prometheus",
         SourceConfig::Alertmanager(_) => "alertmanager",
         SourceConfig::Command(_) => "command",
@@ -295,6 +344,7 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
         lanes,
         source,
         idempotent,
+        throttling,
     } = spec;
     let mut lines = Lines::default();
     lines.value("name", name, &now.name);
@@ -340,6 +390,12 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
     }
     lines.changed("source", source, &now.source);
     lines.value("idempotent", idempotent, now.idempotent);
+    lines.value("law", throttling.law.word(), now.throttling.law.word());
+    let share = |t: &Throttling| {
+        t.cancel_share
+            .map_or("never".to_owned(), |s| format!("young, {s} %"))
+    };
+    lines.value("cancel", share(throttling), share(&now.throttling));
     lines.0.into_iter().map(|l| text::clean(&l)).collect()
 }
 

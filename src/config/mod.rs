@@ -28,7 +28,8 @@ pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
 pub use signals::{
-    AlertmanagerConfig, CommandConfig, HttpAuth, HttpConfig, MatchOp, Matcher, PrometheusConfig,
+    AlertmanagerConfig, CommandConfig, Expect, HttpAuth, HttpConfig, Isolation, KafkaConfig, KafkaIdentity,
+    KafkaSasl, KafkaTls, MatchOp, Matcher, PrometheusConfig, SaslMechanism, WithoutCommit,
 };
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
@@ -202,6 +203,8 @@ pub struct SignalConfig {
 /// How a lag source is read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceConfig {
+    /// Commits and end offsets, from the brokers.
+    Kafka(KafkaConfig),
     /// An instant query.
     Prometheus(PrometheusConfig),
     /// Whether alerts fire.

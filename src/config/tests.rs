@@ -140,7 +140,7 @@ fn the_example_file_also_holds_with_everything_switched_on() {
         .join("\n")
         .replace("[profiles.default]\n", "[profiles.default]\nqueue = \"day\"\n");
     let config = read(&text);
-    assert_eq!(config.signals.len(), 4);
+    assert_eq!(config.signals.len(), 5);
     assert_eq!(config.journal.path, Path::new("/var/lib/backfill/journal.db"));
     assert_eq!(config.screen.theme.as_deref(), Some("dark"));
     assert_eq!(config.backfills[&name("orders")].spec.cwd, "/etc/backfill/jobs");
@@ -167,7 +167,7 @@ fn what_is_left_out_has_its_default() {
     );
     assert_eq!(signal.interval, Duration::from_secs(15));
     let SourceConfig::Prometheus(source) = &signal.source else {
-        panic!("another kind");
+        panic!("not a Prometheus");
     };
     assert_eq!((source.http.url.as_str(), &source.http.auth), ("http://x", &None));
     let cores = config.executors[&name("here")].slots().unwrap();
@@ -273,7 +273,7 @@ fn relative_paths_start_at_the_folder_of_the_file() {
     assert_eq!(spec.command[0], "./job.sh", "the program stays relative to cwd");
     assert_eq!(secrets["A"], SecretSource::File("/etc/backfill/a.key".into()));
     let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source else {
-        panic!("another kind");
+        panic!("not a Prometheus");
     };
     assert_eq!(
         source.http.ca_file.as_deref(),
@@ -310,7 +310,7 @@ fn headers_may_be_plain_or_come_from_elsewhere() {
     );
     let config = read(&text);
     let SourceConfig::Prometheus(source) = &config.signals[&name("orders")].source else {
-        panic!("another kind");
+        panic!("not a Prometheus");
     };
     assert_eq!(source.http.plain_headers["X-Scope-OrgID"], "orders");
     assert_eq!(
@@ -531,7 +531,7 @@ fn every_key_of_an_order_can_drift() {
 #[test]
 fn the_hash_of_an_order_is_twelve_digits_and_stays_the_same() {
     let spec = with("").spec;
-    assert_eq!(spec_hash(&spec), "9dc75f8da64d");
+    assert_eq!(spec_hash(&spec), "e29ba5b425f8");
     let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
     assert_eq!(spec_hash(&again), spec_hash(&spec));
 }

@@ -109,7 +109,7 @@ pub enum Outcome {
         /// What the retry law made of it.
         next: Next,
     },
-    /// Ended because a human asked for it.
+    /// Ended because a human asked for it, or because the throttle braked.
     Cancelled,
 }
 
@@ -332,6 +332,13 @@ pub enum Payload {
         #[serde(flatten)]
         change: LimitChange,
     },
+    /// The throttle brakes: these attempts are cancelled, and their chunks wait for another start.
+    Braked {
+        /// The youngest that run.
+        attempts: Vec<AttemptId>,
+        /// One sentence with what was foreseen.
+        why: String,
+    },
     /// A protecting signal stopped giving valid samples.
     BlindSince {
         /// The signal.
@@ -545,6 +552,7 @@ impl Payload {
             Self::RunUncertain { .. } => ("run-uncertain", 1),
             Self::RunEnded { .. } => ("run-ended", 1),
             Self::LimitChanged { .. } => ("limit-changed", 1),
+            Self::Braked { .. } => ("braked", 1),
             Self::BlindSince { .. } => ("blind-since", 1),
             Self::SeenAgain { .. } => ("seen-again", 1),
             Self::BreakerOpened { .. } => ("breaker-opened", 1),
@@ -584,6 +592,7 @@ impl Payload {
             "run-uncertain",
             "run-ended",
             "limit-changed",
+            "braked",
             "blind-since",
             "seen-again",
             "breaker-opened",

@@ -444,6 +444,7 @@ impl Backfill {
     fn request_stop(&mut self, id: ChunkId) {
         if let Some(attempt) = self.chunk_mut(id).and_then(|c| c.attempts.last_mut()) {
             attempt.stop_requested = true;
+            attempt.braked = false;
         }
     }
 

@@ -103,5 +103,6 @@ fn attempt(no: u32, run: &SeenRun, executor: super::ids::Name, read: Time) -> At
         peak: None,
         note: Some(format!("{} run{}", run.kind, tries.unwrap_or_default())),
         stop_requested: false,
+        braked: false,
     }
 }

@@ -176,6 +176,42 @@ pub struct Spec {
     pub source: BTreeMap<String, String>,
     /// Whether an attempt replaces whole partitions, so that running it twice gives the same result.
     pub idempotent: bool,
+    /// How lag sets the limit.
+    #[serde(default)]
+    pub throttling: Throttling,
+}
+
+/// How lag sets the limit of a backfill.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throttling {
+    /// By which law. An order that was journaled before there was a choice goes on with the classic one.
+    #[serde(default)]
+    pub law: Law,
+    /// Per cent of an hour's work that may be lost to cancels of young attempts; `None`: nothing is ever cancelled by the
+    /// throttle.
+    #[serde(default)]
+    pub cancel_share: Option<u8>,
+}
+
+/// A law of the throttle.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Law {
+    /// Cuts at soft, grows by one while lag is low and flat (C2).
+    #[default]
+    Classic,
+    /// Learns what a unit of weight costs the live pipeline, and admits starts by that.
+    Learned,
+}
+
+impl Law {
+    /// The word in the configuration and on the screen.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Learned => "learned",
+        }
+    }
 }
 
 impl Spec {

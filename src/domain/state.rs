@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Raised whenever the fold or the shape of [`State`] changes, so that older snapshots are not used.
-pub const FOLD_VERSION: u32 = 6;
+pub const FOLD_VERSION: u32 = 7;
 
 /// One try at a chunk, as history keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,8 +43,10 @@ pub struct Attempt {
     pub peak: Option<u64>,
     /// Worth knowing.
     pub note: Option<String>,
-    /// A human asked to stop it.
+    /// A human asked to stop it, or the throttle did.
     pub stop_requested: bool,
+    /// It was the throttle that did, and no human since: its chunk waits for another start when it has ended.
+    pub braked: bool,
 }
 
 /// Who put a mark on a chunk, and why.

@@ -337,7 +337,7 @@ mod tests {
     use crate::domain::{
         calendar::Granularity,
         ids::Name,
-        spec::{OnFailure, Order},
+        spec::{OnFailure, Order, Throttling},
     };
     use chrono::NaiveDate;
 
@@ -377,6 +377,7 @@ mod tests {
             lanes: BTreeMap::new(),
             source: BTreeMap::from([("path".to_owned(), "s3://raw".to_owned())]),
             idempotent: true,
+            throttling: Throttling::default(),
         }
     }
 

@@ -69,7 +69,7 @@ fn ended_by_a_human(conn: &Connection, attempt: &AttemptId) -> Result<Option<Str
     let mut statement = conn
         .prepare(
             "SELECT seq, kind, v, payload FROM event
-             WHERE backfill = ?1 AND kind IN ('resolved', 'stop-requested', 'cancel-requested')
+             WHERE backfill = ?1 AND kind IN ('resolved', 'stop-requested', 'cancel-requested', 'braked')
                AND seq > (SELECT min(seq) FROM event WHERE attempt = ?2)
              ORDER BY seq",
         )
@@ -85,6 +85,9 @@ fn ended_by_a_human(conn: &Connection, attempt: &AttemptId) -> Result<Option<Str
             Read::Known(Payload::CancelRequested {}) => Some("the backfill was cancelled"),
             Read::Known(Payload::StopRequested { chunks }) if chunks.contains(&attempt.chunk) => {
                 Some("its stop was requested")
+            }
+            Read::Known(Payload::Braked { attempts, .. }) if attempts.contains(attempt) => {
+                Some("the throttle braked")
             }
             Read::Known(Payload::Resolved { chunk, .. }) if chunk == attempt.chunk => {
                 Some("a human resolved it")

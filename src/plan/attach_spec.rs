@@ -5,7 +5,7 @@ use crate::domain::{
     attach::Attach,
     calendar::Granularity,
     ids::Name,
-    spec::{Dag, OnFailure, Order, Profile, Spec},
+    spec::{Dag, OnFailure, Order, Profile, Spec, Throttling},
     state::{Backfill, State},
 };
 use chrono::NaiveDate;
@@ -92,6 +92,8 @@ pub fn spec(wanted: Wanted) -> Result<Spec, String> {
         lanes: BTreeMap::new(),
         source: BTreeMap::new(),
         idempotent: false,
+        // What runs elsewhere is not started one by one by us, so there is nothing to admit.
+        throttling: Throttling::default(),
     })
 }
 

@@ -1,6 +1,9 @@
 //! What may be submitted now, where, with which resources. A pure function of the state and its surroundings.
 
-use super::throttle::authority::{Binding, Controller, effective_limit, fits};
+use super::{
+    room::Admission,
+    throttle::authority::{Binding, Controller, effective_limit, fits},
+};
 use crate::domain::{
     Time,
     event::Rule,
@@ -31,6 +34,8 @@ pub struct Surroundings {
     pub executors: BTreeMap<Name, ExecutorFacts>,
     /// Backfills whose starts are paced: after a resume until the former limit is reached, and at the start.
     pub paced: BTreeSet<BackfillId>,
+    /// What the learned law admits under the limit; a backfill that is missing here is asked for its limit only.
+    pub admissions: BTreeMap<BackfillId, Admission>,
     /// Free space beside the journal is under the floor.
     pub disk_low: bool,
     /// Somebody supervises.
@@ -250,6 +255,7 @@ struct Queue<'a> {
     running: u32,
     isolated: bool,
     starts_left: u32,
+    admission: Option<Admission>,
 }
 
 impl<'a> Queue<'a> {
@@ -265,12 +271,14 @@ impl<'a> Queue<'a> {
             (true, _) | (_, true) => 1,
             (false, false) => u32::MAX,
         };
+        let Allowed { limit, by } = allowed(backfill, around.now);
         Self {
             backfill,
             waiting: None,
             ahead: None,
             now: around.now,
-            limit: allowed(backfill, around.now).limit,
+            limit,
+            admission: admission(backfill, by, around),
             running: backfill.running_weight(),
             isolated: backfill
                 .active()
@@ -280,16 +288,34 @@ impl<'a> Queue<'a> {
     }
 
     /// The next chunk in order that could start if there were room. A chunk of the isolated lane is passed over
-    /// while another one of that lane runs.
+    /// while another one of that lane runs, a heavy one while lag is not low enough for it to begin.
     fn peek(&mut self) -> Option<&'a Chunk> {
         if self.ahead.is_none() {
+            let spec = &self.backfill.spec;
+            let heaviest = self.admission.filter(|_| self.running > 0).map(|a| a.heavy);
+            let too_heavy = |weight: u32| weight > 1 && heaviest.is_some_and(|most| weight > most);
+            let isolated = self.isolated;
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| in_order(self.backfill, self.now).into_iter());
-            self.ahead =
-                waiting.find(|c| !(self.isolated && self.backfill.spec.lane(c.id) == Lane::Isolated));
+            self.ahead = waiting.find(|c| {
+                let lane_taken = isolated && spec.lane(c.id) == Lane::Isolated;
+                !lane_taken && !too_heavy(spec.weight(c.id))
+            });
         }
         self.ahead
+    }
+
+    /// Whether the learned law admits it, if one is asked. What one start uses up is not there for the next.
+    fn admits(&mut self, weight: u32) -> bool {
+        let Some(admission) = &mut self.admission else {
+            return true;
+        };
+        let admitted = admission.allows(self.running, weight);
+        if admitted && self.running + weight > admission.up_to {
+            admission.one_more = false;
+        }
+        admitted
     }
 
     /// The order is kept: a heavy chunk that does not fit yet is waited for, else it would starve.
@@ -299,7 +325,7 @@ impl<'a> Queue<'a> {
         }
         let chunk = self.peek()?;
         let weight = self.backfill.spec.weight(chunk.id);
-        if !fits(self.limit, self.running, weight) {
+        if !fits(self.limit, self.running, weight) || !self.admits(weight) {
             return None;
         }
         self.ahead = None;
@@ -313,6 +339,12 @@ impl<'a> Queue<'a> {
             weight,
         })
     }
+}
+
+/// What the learned law admits of a backfill now. Who forces the limit forces the starts with it.
+pub fn admission(backfill: &Backfill, by: Binding, around: &Surroundings) -> Option<Admission> {
+    let known = around.admissions.get(&backfill.id).copied();
+    known.filter(|_| by != Binding::Force)
 }
 
 /// Step of the profile ladder of a chunk's next attempt: the retry's, else a re-run keeps what the last attempt
@@ -555,5 +587,62 @@ mod tests {
         assert!(night.decide().is_empty());
         night.now += chrono::Duration::seconds(1);
         assert_eq!(night.decide().len(), 1);
+    }
+    fn admission(up_to: u32, one_more: bool, heavy: u32) -> Admission {
+        Admission {
+            up_to,
+            one_more,
+            one_more_in: None,
+            heavy,
+        }
+    }
+
+    #[test]
+    fn under_the_limit_no_more_starts_than_the_learned_law_admits() {
+        let starts = |limit, admission| {
+            let night = Night::new(10).max_limit(limit).admits(admission);
+            night.decide().len()
+        };
+        assert_eq!(starts(8, admission(3, false, 0)), 3);
+        assert_eq!(
+            starts(8, admission(3, true, 0)),
+            4,
+            "one past the room, and no second one"
+        );
+        assert_eq!(
+            starts(8, admission(0, false, 0)),
+            1,
+            "else nothing would ever be measured"
+        );
+        assert_eq!(starts(2, admission(9, true, 0)), 2);
+    }
+
+    #[test]
+    fn a_heavy_chunk_is_passed_over_until_lag_is_low_enough_for_it() {
+        let night = || Night::new(4).max_limit(8).isolate(&[0]);
+        let mut running = night().admits(admission(8, false, 0));
+        running.start(running.day(1));
+        assert_eq!(days(&running.decide()), ["2023-01-03", "2023-01-04"]);
+        let mut running = night().admits(admission(8, false, 4));
+        running.start(running.day(1));
+        assert_eq!(
+            days(&running.decide()),
+            ["2023-01-01", "2023-01-03", "2023-01-04"]
+        );
+    }
+
+    #[test]
+    fn who_forces_the_limit_forces_the_starts_with_it() {
+        let mut night = Night::new(10)
+            .max_limit(8)
+            .without_slots()
+            .admits(admission(1, false, 0));
+        night.limit_to(2);
+        assert_eq!(night.decide().len(), 1);
+        let until = night.now + chrono::Duration::minutes(30);
+        night.human(Payload::Forced {
+            force: Some(Force { limit: 5, until }),
+        });
+        assert_eq!(night.decide().len(), 5);
     }
 }

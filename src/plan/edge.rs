@@ -74,7 +74,7 @@ fn words(chunk: ChunkId, unit: Granularity, spec: &Spec) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::domain::spec::{OnFailure, Order};
+    use crate::domain::spec::{OnFailure, Order, Throttling};
     use chrono_tz::Tz;
     use proptest::prelude::*;
 
@@ -103,6 +103,7 @@ pub(super) mod tests {
             lanes: Default::default(),
             source: Default::default(),
             idempotent: true,
+            throttling: Throttling::default(),
         }
     }
 

@@ -82,9 +82,14 @@ pub fn meant(backfill: &Backfill, facts: Option<&Facts>, action: &Action) -> Opt
     );
     let facts = facts?;
     let makes = |a: &&Asked| matches!(a.action, Action::Replace { .. } | Action::Create { .. });
+    // A look takes its time: one that began before the action ended may come in after it and still show the old one.
+    let replaced = |a: &Asked| a.native.is_some() && a.native == facts.native.as_ref().map(|n| n.id);
     let unseen = |a: &Asked| match &a.ended {
         None => !a.steps.is_empty(),
-        Some(end) => !a.steps.is_empty() && facts.as_of.is_none_or(|seen| end.at >= seen),
+        Some(end) => {
+            let older = facts.as_of.is_none_or(|seen| end.at >= seen);
+            !a.steps.is_empty() && (older || (end.ok && replaced(a)))
+        }
     };
     if backfill.asked.iter().filter(makes).any(unseen) {
         return None;

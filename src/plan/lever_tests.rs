@@ -497,3 +497,33 @@ fn an_action_is_about_the_native_backfill_that_was_seen_unless_we_made_another_s
         "seen since"
     );
 }
+
+/// A look that began before a replace ended may come in after it.
+#[test]
+fn a_look_that_still_shows_what_was_replaced_does_not_say_which_one_an_action_is_about() {
+    let mut night = theirs(Some(12));
+    night.event(
+        Actor::supervisor(),
+        Payload::ActionRequested {
+            action: Action::Replace { limit: 5 },
+            digest: String::new(),
+            native: Some(12),
+        },
+    );
+    let ask = night.backfill().asked.back().unwrap().seq;
+    let said = "native backfill 12 is cancelled, and 13 made".to_owned();
+    let sent = "PUT".to_owned();
+    night.ours(Payload::ActionSent {
+        ask,
+        step: 0,
+        sent,
+        call: String::new(),
+    });
+    night.ours(Payload::ActionEnded { ask, ok: true, said });
+    night.later(5);
+    let late = facts(&night, false);
+    assert_eq!(meant(night.backfill(), Some(&late), &PAUSE), None);
+    let mut newer = late;
+    newer.native.as_mut().unwrap().id = 13;
+    assert_eq!(meant(night.backfill(), Some(&newer), &PAUSE), Some(13));
+}

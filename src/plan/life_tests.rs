@@ -2,8 +2,9 @@
 
 use super::testing::{Night, failure};
 use crate::domain::{
-    event::{Actor, Event, Next, Payload, Read, Verdict},
+    event::{Actor, Event, Next, Outcome, Payload, Read, Verdict},
     failure::FailureClass,
+    ids::ChunkId,
     state::{BackfillState, ChunkState, Phase},
 };
 use proptest::prelude::*;
@@ -340,4 +341,91 @@ proptest! {
             if b.pause.is_some() { prop_assert!(night.decide().is_empty()); }
         }
     }
+}
+
+fn ended(night: &mut Night, day: ChunkId, outcome: Outcome) {
+    let attempt = night.attempt(day);
+    night.ours(Payload::RunEnded {
+        attempt,
+        outcome,
+        started: None,
+        ended: None,
+        peak: None,
+        note: None,
+    });
+}
+
+fn brake(night: &mut Night, day: ChunkId) {
+    let attempts = vec![night.attempt(day)];
+    let why = "orders 30 s would reach 110 s".to_owned();
+    night.ours(Payload::Braked { attempts, why });
+}
+
+#[test]
+fn what_the_throttle_cancelled_waits_for_another_start_and_its_failures_are_not_counted() {
+    let mut night = Night::new(3);
+    let day = night.day(0);
+    night.human(Payload::RerunRequested {
+        chunks: vec![day],
+        digest: String::new(),
+    });
+    night.start(day);
+    brake(&mut night, day);
+    assert!(night.chunk(day).open().unwrap().stop_requested);
+    ended(&mut night, day, Outcome::Cancelled);
+    let chunk = night.chunk(day);
+    assert_eq!((chunk.state, chunk.next_no()), (ChunkState::Pending, 2));
+    assert!(chunk.retry.is_none() && chunk.mark.is_none());
+    assert_eq!(night.decide()[0].attempt, night.backfill().attempt_id(day, 2));
+    night.start(day);
+    assert!(
+        !night.chunk(day).open().unwrap().stop_requested,
+        "the next one is another"
+    );
+}
+
+#[test]
+fn what_ended_before_the_brake_reached_it_is_done() {
+    let mut night = Night::new(3);
+    let day = night.day(0);
+    night.start(day);
+    brake(&mut night, day);
+    night.finish(day);
+    assert_eq!(night.chunk(day).state, ChunkState::Done);
+}
+
+#[test]
+fn a_humans_word_about_a_run_stays_above_the_throttles() {
+    let mut night = Night::new(3);
+    let (first, second) = (night.day(0), night.day(1));
+    night.start(first);
+    night.start(second);
+    brake(&mut night, first);
+    night.human(Payload::StopRequested { chunks: vec![first] });
+    ended(&mut night, first, Outcome::Cancelled);
+    assert_eq!(
+        night.chunk(first).state,
+        ChunkState::Cancelled,
+        "stopped by a human since"
+    );
+    night.human(Payload::StopRequested { chunks: vec![second] });
+    brake(&mut night, second);
+    ended(&mut night, second, Outcome::Cancelled);
+    assert_eq!(
+        night.chunk(second).state,
+        ChunkState::Cancelled,
+        "stopped by a human before"
+    );
+}
+
+#[test]
+fn in_a_cancelled_order_what_the_throttle_braked_does_not_wait_again() {
+    let mut night = Night::new(3);
+    let day = night.day(0);
+    night.start(day);
+    brake(&mut night, day);
+    night.human(Payload::CancelRequested {});
+    ended(&mut night, day, Outcome::Cancelled);
+    assert_eq!(night.chunk(day).state, ChunkState::Cancelled);
+    assert_eq!(night.backfill().state(), BackfillState::Cancelled);
 }

@@ -11,10 +11,11 @@ use crate::domain::{
     event::{Actor, Event, LimitChange, Next, Outcome, Payload, Read, Rule},
     failure::{Failure, FailureClass},
     ids::{BackfillId, ChunkId, ExternalId},
-    spec::{Dag, Lane, LaneDays, OnFailure, Order, Profile, Spec},
+    spec::{Dag, Lane, LaneDays, OnFailure, Order, Profile, Spec, Throttling},
     state::{Backfill, Chunk, State},
     tuning::Tuning,
 };
+use crate::plan::room::Admission;
 use chrono::{Days, NaiveDate, TimeZone, Utc};
 use std::collections::BTreeMap;
 
@@ -54,6 +55,7 @@ pub fn spec(name: &str, days: u64) -> Spec {
         lanes: BTreeMap::new(),
         source: BTreeMap::new(),
         idempotent: true,
+        throttling: Throttling::default(),
     }
 }
 
@@ -75,6 +77,7 @@ pub struct Night {
     spec: Spec,
     slots: Option<u32>,
     paced: bool,
+    admissions: BTreeMap<BackfillId, Admission>,
 }
 
 impl Night {
@@ -86,6 +89,7 @@ impl Night {
             spec: spec("orders", days),
             slots: Some(4),
             paced: false,
+            admissions: BTreeMap::new(),
         };
         night.begin();
         night
@@ -153,6 +157,12 @@ impl Night {
 
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
+        self
+    }
+
+    pub fn admits(mut self, admission: Admission) -> Self {
+        let id = self.backfill().id.clone();
+        self.admissions.insert(id, admission);
         self
     }
 
@@ -317,6 +327,7 @@ impl Night {
             now: self.now,
             tuning: Tuning::default(),
             executors: [(self.spec.executor.clone(), facts)].into(),
+            admissions: self.admissions.clone(),
             paced: if self.paced {
                 [self.id()].into()
             } else {

@@ -131,7 +131,9 @@ fn running(chunk: &Chunk, now: Time) -> Why {
     let Some(attempt) = chunk.open() else {
         return Why::new("running", "runs", "");
     };
-    let stopping = if attempt.stop_requested {
+    let stopping = if attempt.braked {
+        ", is being cancelled to brake and runs again later"
+    } else if attempt.stop_requested {
         ", asked to stop"
     } else {
         ""
@@ -278,11 +280,37 @@ fn waiting(state: &State, backfill: &Backfill, chunk: &Chunk, around: &Surroundi
     if let Some(text) = no_slot(state, backfill, around) {
         return Why::new("slots", format!("{text}; {place}"), "");
     }
+    if let Some(text) = no_room(backfill, weight, by, around) {
+        return Why::new("room", format!("{text}; {place}"), "");
+    }
     if around.paced.contains(&backfill.id) {
         let gap = human::duration(around.tuning.start_gap);
         return Why::new("pace", format!("starts keep a gap of {gap}; {place}"), "");
     }
     Why::new("order", place, "")
+}
+
+/// The limit would allow it, the learned law does not admit it yet.
+fn no_room(backfill: &Backfill, weight: u32, by: Binding, around: &Surroundings) -> Option<String> {
+    let admission = decide::admission(backfill, by, around)?;
+    let running = backfill.running_weight();
+    if admission.allows(running, weight) {
+        return None;
+    }
+    if weight > 1 && weight > admission.heavy {
+        return Some(format!(
+            "of weight {weight}: starts when lag is low enough for it"
+        ));
+    }
+    let wait = admission.one_more_in.map(|s| {
+        let wait = std::time::Duration::try_from_secs_f64(s).unwrap_or_default();
+        format!(", one more in {}", human::duration(wait))
+    });
+    Some(format!(
+        "the live load leaves room for {}, {running} running{}",
+        admission.up_to,
+        wait.unwrap_or_default()
+    ))
 }
 
 fn no_slot(state: &State, backfill: &Backfill, around: &Surroundings) -> Option<String> {

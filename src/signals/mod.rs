@@ -5,6 +5,7 @@
 
 pub mod alertmanager;
 pub mod command;
+pub mod kafka;
 pub mod prometheus;
 pub mod validity;
 
@@ -51,6 +52,8 @@ pub struct Part {
     /// Its number in the signal's unit, or why there is none. One without a number makes the whole reading partial,
     /// unless the configuration says that it may be missing.
     pub value: Result<f64, String>,
+    /// What has to be said beside its number, cleaned: `no members`. Empty: nothing.
+    pub note: String,
 }
 
 impl Part {
@@ -89,6 +92,7 @@ pub trait LagSource: Send + Sync {
 /// A url, header or proxy that cannot be used.
 pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, AdapterError> {
     match &config.source {
+        SourceConfig::Kafka(source) => Ok(Arc::new(kafka::Kafka::new(name.as_str(), source, config.unit))),
         SourceConfig::Prometheus(source) => Ok(Arc::new(prometheus::Prometheus::new(name.as_str(), source)?)),
         SourceConfig::Alertmanager(source) => {
             Ok(Arc::new(alertmanager::Alertmanager::new(name.as_str(), source)?))

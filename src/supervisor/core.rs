@@ -168,6 +168,7 @@ impl Core {
             tuning: self.tuning.clone(),
             executors: self.slots.iter().map(facts).collect(),
             paced: self.limits.paced(&self.tuning),
+            admissions: self.limits.admissions(&self.tuning, now),
             disk_low: self.disk_low,
             supervised: true,
             elsewhere: BTreeMap::new(),

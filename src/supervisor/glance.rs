@@ -38,6 +38,7 @@ pub fn surroundings(
             .map(|(n, e)| (n.clone(), facts(n, e.slots())))
             .collect(),
         paced: BTreeSet::new(),
+        admissions: BTreeMap::new(),
         disk_low: room.is_some_and(Room::is_low),
         supervised: holder.is_some_and(|h| is_alive(h) || waits_for_room(h)),
         elsewhere: BTreeMap::new(),

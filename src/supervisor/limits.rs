@@ -1,18 +1,21 @@
 //! The throttles of all backfills and the judgement of their signals' readings.
 
+use super::fleet::{self, Durations};
 use crate::{
     config::SignalConfig,
     domain::{
         Time,
         event::{Actor, LimitChange, NewEvent, Payload, Rule},
         ids::{BackfillId, Name},
-        state::{Backfill, ChunkState, State},
+        spec::Law,
+        state::{Backfill, State},
         tuning::Tuning,
     },
     host::{boot_id, boot_now},
     plan::{
         decide::{self, Surroundings},
-        throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle},
+        room::Admission,
+        throttle::{Fleet, Input, Load, Now, Outcome, Report, SignalLevels, Throttle},
     },
     signals::{
         Reading,
@@ -26,8 +29,8 @@ use std::{
 
 /// How often the throttles are told that time passes.
 const TICK: Duration = Duration::from_millis(500);
-/// How often the median duration of chunks is computed anew.
-const MEDIAN_EVERY: Duration = Duration::from_secs(15);
+/// How often the usual duration of chunks is computed anew.
+const DURATIONS_EVERY: Duration = Duration::from_secs(15);
 
 /// One throttle a backfill, one judge a signal.
 pub struct Limits {
@@ -37,7 +40,7 @@ pub struct Limits {
     throttles: BTreeMap<BackfillId, Throttle>,
     /// The signals that each throttle was last given.
     covered: BTreeMap<BackfillId, Vec<Name>>,
-    medians: BTreeMap<BackfillId, (Option<Duration>, crate::host::BootInstant)>,
+    durations: BTreeMap<BackfillId, (Durations, crate::host::BootInstant)>,
     boot: String,
     ticked: Option<crate::host::BootInstant>,
     reconfigured: bool,
@@ -69,7 +72,7 @@ impl Limits {
             intervals: BTreeMap::new(),
             throttles: BTreeMap::new(),
             covered: BTreeMap::new(),
-            medians: BTreeMap::new(),
+            durations: BTreeMap::new(),
             boot: boot_id(),
             ticked: None,
             reconfigured: false,
@@ -84,7 +87,7 @@ impl Limits {
             let saved = minute.unwrap_or_else(|| backfill.limit.checkpoint.clone());
             let levels = limits.levels_of(backfill);
             match Throttle::restore(&saved, levels, &limits.boot, now_at(backfill.limit.at)) {
-                Ok(throttle) => limits.keep(backfill, throttle),
+                Ok(throttle) => limits.keep(backfill, throttle.by_law(backfill.spec.throttling.law)),
                 Err(error) => tracing::debug!(%error, backfill = %backfill.id, "its throttle begins anew"),
             }
         }
@@ -147,6 +150,7 @@ impl Limits {
                 self.throttle(backfill, now)
                     .step(input.clone(), &load, now_at(now), &around.tuning);
             collect(state, backfill, outcomes, now, &mut events);
+            self.govern(state, backfill, &load, around, now, &mut events);
         }
         events
     }
@@ -194,8 +198,73 @@ impl Limits {
             }
             outcomes.extend(throttle.step(Input::Tick, &load, now_at(now), &around.tuning));
             collect(state, backfill, outcomes, now, &mut events);
+            self.govern(state, backfill, &load, around, now, &mut events);
         }
         events
+    }
+
+    /// Lets the learned law decide, and brakes where it says so.
+    fn govern(
+        &mut self,
+        state: &State,
+        backfill: &Backfill,
+        load: &Load,
+        around: &Surroundings,
+        now: Time,
+        events: &mut Vec<NewEvent>,
+    ) {
+        let throttling = backfill.spec.throttling;
+        if throttling.law != Law::Learned {
+            return;
+        }
+        let mean = self.durations(backfill).mean;
+        let fleet = fleet::running(backfill, mean, now);
+        let governed = self.throttle(backfill, now).govern(
+            &Fleet {
+                running: &fleet.running,
+                mean: mean.as_secs_f64(),
+                cancel: throttling.cancel_share.map(|percent| f64::from(percent) / 100.0),
+            },
+            load,
+            now_at(now),
+            &around.tuning,
+        );
+        collect(state, backfill, governed.outcomes, now, events);
+        let attempts = fleet.of(&governed.cancel);
+        if !attempts.is_empty() {
+            events.push(NewEvent {
+                at: now,
+                actor: Actor::supervisor(),
+                reason: None,
+                backfill: Some(backfill.id.clone()),
+                payload: Payload::Braked {
+                    attempts,
+                    why: governed.why,
+                },
+            });
+        }
+    }
+
+    /// Tells the learned law what runs now: what starts between two of its decisions has to be known to the next.
+    pub fn note_running(&mut self, state: &State, now: Time) {
+        for (id, throttle) in &mut self.throttles {
+            if let Some(backfill) = state.backfills.get(id) {
+                throttle.runs(now_at(now), backfill.running_weight());
+            }
+        }
+    }
+
+    /// What the learned law admits beside what it was last told to run, by backfill.
+    pub fn admissions(&self, tuning: &Tuning, now: Time) -> BTreeMap<BackfillId, Admission> {
+        let each = self.throttles.iter();
+        each.filter_map(|(id, throttle)| Some((id.clone(), throttle.admission(now_at(now), tuning)?)))
+            .collect()
+    }
+
+    /// Everything that a screen shows of a throttle.
+    pub fn report(&self, id: &BackfillId, tuning: &Tuning, now: Time) -> Option<Report> {
+        let throttle = self.throttles.get(id)?;
+        Some(throttle.report(now_at(now), tuning))
     }
 
     /// Orders change while they run, and ended ones are opened again: from then on the journal's limit must be that
@@ -282,7 +351,7 @@ impl Limits {
                     };
                     begin(levels, spec.max_limit, &self.boot, now)
                 };
-                place.insert(saved.unwrap_or_else(new))
+                place.insert(saved.unwrap_or_else(new).by_law(spec.throttling.law))
             }
         }
     }
@@ -296,20 +365,20 @@ impl Limits {
                 Some(e) => (e.waiting > 0).then_some(1),
                 None => decide::next_weight(backfill, around),
             },
-            median_chunk: self.median(backfill),
+            median_chunk: self.durations(backfill).median,
             held_above: stop.is_some_and(decide::Stop::is_above_controller),
             max_limit: backfill.spec.max_limit,
         }
     }
 
-    fn median(&mut self, backfill: &Backfill) -> Option<Duration> {
+    fn durations(&mut self, backfill: &Backfill) -> Durations {
         let boot = boot_now();
-        match self.medians.get(&backfill.id) {
-            Some((median, at)) if boot.since(*at) < MEDIAN_EVERY => *median,
+        match self.durations.get(&backfill.id) {
+            Some((durations, at)) if boot.since(*at) < DURATIONS_EVERY => *durations,
             _ => {
-                let median = median_of_done(backfill);
-                self.medians.insert(backfill.id.clone(), (median, boot));
-                median
+                let durations = fleet::durations(backfill);
+                self.durations.insert(backfill.id.clone(), (durations, boot));
+                durations
             }
         }
     }
@@ -396,19 +465,4 @@ fn collect(
             });
         }
     }
-}
-
-/// Median of the real running times of done chunks.
-pub fn median_of_done(backfill: &Backfill) -> Option<Duration> {
-    let mut took: Vec<i64> = backfill
-        .chunks
-        .iter()
-        .filter(|c| c.state == ChunkState::Done)
-        .filter_map(|c| c.last())
-        .filter_map(|a| Some((a.ended? - a.started?).num_milliseconds()))
-        .collect();
-    took.sort_unstable();
-    took.get(took.len() / 2)
-        .and_then(|ms| u64::try_from(*ms).ok())
-        .map(Duration::from_millis)
 }

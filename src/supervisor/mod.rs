@@ -4,7 +4,8 @@
 pub mod attached;
 pub mod core;
 pub mod driver;
-pub mod gate;
+pub mod fleet;
+mod gate;
 pub mod glance;
 pub mod kill_point;
 pub mod limits;

@@ -10,7 +10,7 @@ use crate::{
         text,
     },
     journal::{LimitPoint, Observation, Recorder, SamplePoint, Sighting},
-    plan::decide,
+    plan::{decide, throttle::Report},
 };
 use std::{
     collections::HashMap,
@@ -50,6 +50,19 @@ impl Note {
             "signal",
             Observation {
                 key: judged.signal.to_string(),
+                as_of: at,
+                json,
+            },
+        )
+    }
+
+    /// What a throttle does and goes by, for screens.
+    pub fn throttle(backfill: &BackfillId, report: &Report, at: Time) -> Self {
+        let json = serde_json::to_string(report).unwrap_or_default();
+        Self::Seen(
+            "throttle",
+            Observation {
+                key: backfill.to_string(),
                 as_of: at,
                 json,
             },
@@ -167,6 +180,9 @@ impl Record {
             self.last
                 .insert(backfill.id.clone(), (point, if due { at } else { saved }));
             self.send(Note::Limit(backfill.id.clone(), point));
+            if let Some(report) = core.limits.report(&backfill.id, &core.tuning, at) {
+                self.send(Note::throttle(&backfill.id, &report, at));
+            }
             let executor = &backfill.spec.executor;
             if !core.slots.contains_key(executor) {
                 self.send(Note::health(executor, &Err(unknown(executor, config)), at));

@@ -191,6 +191,7 @@ impl Core {
 
     /// Decides what starts now, and queues the intents with their effects.
     pub fn decide(&mut self, state: &mut State, now: Time) {
+        self.limits.note_running(state, now);
         for Intent {
             attempt,
             executor,

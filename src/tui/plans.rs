@@ -59,6 +59,7 @@ pub(super) fn surroundings(
         tuning: tuning.clone(),
         executors: executors.iter().map(|(n, e)| (n.clone(), facts(e))).collect(),
         paced: BTreeSet::new(),
+        admissions: BTreeMap::new(),
         disk_low: false,
         supervised: *lease != LeaseView::Nobody,
         elsewhere: BTreeMap::new(),

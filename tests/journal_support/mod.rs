@@ -9,7 +9,7 @@ use backfill::{
         event::{Actor, Force, LimitChange, NewEvent, Next, Outcome, Payload, Rule, Verdict},
         failure::{Failure, FailureClass},
         ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
-        spec::{OnFailure, Order, Profile, Spec},
+        spec::{OnFailure, Order, Profile, Spec, Throttling},
     },
     journal::{Journal, Options},
 };
@@ -104,6 +104,7 @@ pub fn spec(of: &str, granularity: Granularity, zone: &str, first: NaiveDate, da
         .into(),
         source: [("path".to_owned(), "s3://raw".to_owned())].into(),
         idempotent: true,
+        throttling: Throttling::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use backfill::{
         calendar::{Granularity, cut},
         failure::Failure,
         ids::{AttemptId, BackfillId},
-        spec::{OnFailure, Order, Profile, Spec},
+        spec::{OnFailure, Order, Profile, Spec, Throttling},
         tuning::Tuning,
     },
     executor::{
@@ -252,6 +252,7 @@ pub fn order(cwd: &Path, command: &[&str]) -> RunOrder {
             lanes: BTreeMap::new(),
             source: BTreeMap::new(),
             idempotent: true,
+            throttling: Throttling::default(),
         }),
         start: interval.start,
         end: interval.end,

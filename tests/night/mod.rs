@@ -18,7 +18,7 @@ use backfill::{
         failure::{Failure, FailureClass},
         fold::fold,
         ids::{AttemptId, BackfillId, ChunkId, ExternalId, Name},
-        spec::{Lane, LaneDays, OnFailure, Order, Profile, Spec},
+        spec::{Lane, LaneDays, OnFailure, Order, Profile, Spec, Throttling},
         state::State,
         tuning::Tuning,
     },
@@ -107,6 +107,7 @@ pub fn spec() -> Spec {
         )]),
         source: BTreeMap::from([("snapshot".to_owned(), "v42".to_owned())]),
         idempotent: true,
+        throttling: Throttling::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod alertmanager;
 mod command;
 mod http;
+mod kafka;
 mod matcher;
 mod prometheus;
 
@@ -10,6 +11,9 @@ pub use alertmanager::AlertmanagerConfig;
 pub use command::CommandConfig;
 pub use http::{HttpAuth, HttpConfig};
 pub(super) use http::{headers, user};
+pub use kafka::{
+    Expect, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, SaslMechanism, WithoutCommit,
+};
 pub use matcher::{MatchOp, Matcher};
 pub use prometheus::PrometheusConfig;
 
@@ -30,13 +34,15 @@ const OF_ALERTS: (f64, f64, f64, f64) = (0.25, 0.5, 0.75, 2.0);
 /// What kind of endpoint answers.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
+    Kafka,
     Prometheus,
     Alertmanager,
     Command,
 }
 
 impl Kind {
-    const WORDS: [(&str, Self); 3] = [
+    const WORDS: [(&str, Self); 4] = [
+        ("kafka", Self::Kafka),
         ("prometheus", Self::Prometheus),
         ("alertmanager", Self::Alertmanager),
         ("command", Self::Command),
@@ -45,6 +51,7 @@ impl Kind {
     /// The keys that only this kind has.
     const fn keys(self) -> &'static [&'static [&'static str]] {
         match self {
+            Self::Kafka => &[&LEVELS, &kafka::KEYS],
             Self::Prometheus => &[&LEVELS, &prometheus::KEYS, &http::KEYS],
             Self::Alertmanager => &[&alertmanager::KEYS, &http::KEYS],
             Self::Command => &[&LEVELS, &command::KEYS],
@@ -54,13 +61,14 @@ impl Kind {
     /// The unit of a kind that has only one: then the levels are fixed, too.
     const fn unit(self) -> Option<Unit> {
         match self {
-            Self::Prometheus | Self::Command => None,
+            Self::Kafka | Self::Prometheus | Self::Command => None,
             Self::Alertmanager => Some(Unit::Alerts),
         }
     }
 
     fn source(self, report: &mut Report<'_>, section: &Section<'_>, folder: &Path) -> Option<SourceConfig> {
         match self {
+            Self::Kafka => kafka::read(report, section, folder).map(SourceConfig::Kafka),
             Self::Prometheus => prometheus::read(report, section, folder).map(SourceConfig::Prometheus),
             Self::Alertmanager => alertmanager::read(report, section, folder).map(SourceConfig::Alertmanager),
             Self::Command => command::read(report, section, folder).map(SourceConfig::Command),

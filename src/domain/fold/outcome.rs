@@ -38,6 +38,7 @@ impl Backfill {
                     checkpoint: change.checkpoint.clone(),
                 };
             }
+            Payload::Braked { attempts, .. } => self.brake(attempts),
             Payload::BreakerOpened { why, retry_at } => {
                 self.breaker = Some(Breaker {
                     why: why.clone(),
@@ -86,6 +87,7 @@ impl Backfill {
             peak: None,
             note: None,
             stop_requested: false,
+            braked: false,
         });
         chunk.retry = None;
         chunk.why = None;
@@ -139,18 +141,14 @@ impl Backfill {
                 self.move_to(id.chunk, ChunkState::Uncertain, at);
             }
             Payload::SubmissionWithdrawn { why, .. } => {
-                let cancelled = attempt.stop_requested;
+                let cancelled = attempt.stop_requested && !attempt.braked;
                 attempt.phase = Phase::Withdrawn;
                 attempt.ended = Some(at);
                 attempt.note = Some(why.clone());
                 if cancelled {
                     self.set_marked(id.chunk, ChunkState::Cancelled, event);
                 } else {
-                    let rerun = chunk.rerun.clone();
-                    self.make_pending(id.chunk, at);
-                    if let Some(chunk) = self.chunk_mut(id.chunk) {
-                        chunk.rerun = rerun;
-                    }
+                    self.wait_again(id.chunk, event);
                 }
             }
             Payload::DateTaken { run, what, .. } => {
@@ -186,8 +184,30 @@ impl Backfill {
         Ok(())
     }
 
+    /// Back to those that wait, as if the attempt had not been.
+    fn wait_again(&mut self, id: ChunkId, event: &Event) {
+        let rerun = self.chunk(id).and_then(|c| c.rerun.clone());
+        self.make_pending(id, event.at);
+        if let Some(chunk) = self.chunk_mut(id) {
+            chunk.rerun = rerun;
+        }
+    }
+
+    /// Only attempts that still run are asked to stop; a human's word about them stays above the throttle's.
+    fn brake(&mut self, attempts: &[AttemptId]) {
+        for id in attempts {
+            let open = self.chunk_mut(id.chunk).and_then(|c| c.attempts.last_mut());
+            let open = open.filter(|a| a.no == id.no && a.phase.is_open() && !a.stop_requested);
+            if let Some(attempt) = open {
+                (attempt.stop_requested, attempt.braked) = (true, true);
+            }
+        }
+    }
+
     fn end(&mut self, event: &Event, id: ChunkId, outcome: &Outcome) {
         let Some(chunk) = self.chunk_mut(id) else { return };
+        // The throttle's cancel is undone by the next start, unless the whole order was cancelled meanwhile.
+        let braked = *outcome == Outcome::Cancelled && chunk.last().is_some_and(|a| a.braked);
         let (phase, failure) = match outcome {
             Outcome::Done => (Phase::Done, None),
             Outcome::Failed { failure, .. } => (Phase::Failed, Some(failure.clone())),
@@ -197,6 +217,10 @@ impl Backfill {
             attempt.phase = phase;
             attempt.failure.clone_from(&failure);
         }
+        if braked && self.cancel.is_none() {
+            return self.wait_again(id, event);
+        }
+        let Some(chunk) = self.chunk_mut(id) else { return };
         chunk.rerun = None;
         chunk.why = None;
         match outcome {

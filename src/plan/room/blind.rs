@@ -1,14 +1,10 @@
 //! Without valid samples the law that runs close to the edge brakes hard, twice in six hours; a source that gaps more often
 //! is given the slow stages of the classic law.
 
+use super::times::Times;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Seconds without a valid sample after which growth stops.
-pub const BLIND_AFTER: f64 = 45.0;
-/// Half, and nothing, after so many seconds without a valid sample.
-const BRAKE: (f64, f64) = (60.0, 120.0);
-const SLOW: (f64, f64) = (120.0, 300.0);
 /// How often it brakes hard within [`WITHIN`] seconds.
 const HARD_BRAKES: usize = 2;
 const WITHIN: f64 = 6.0 * 3_600.0;
@@ -53,9 +49,18 @@ pub struct Blind {
 }
 
 impl Blind {
+    /// Nobody knows for how long: as if it had stopped with this limit before.
+    pub fn lost(before: u32) -> Self {
+        Self {
+            stage: Stage::Stopped,
+            before,
+            stops: VecDeque::new(),
+        }
+    }
+
     /// What follows from so many seconds without a valid sample.
-    pub fn look(&mut self, now: f64, silent: f64, limit: u32) -> Asks {
-        if silent <= BLIND_AFTER {
+    pub fn look(&mut self, now: f64, silent: f64, limit: u32, times: &Times) -> Asks {
+        if silent <= times.blind_after {
             return Asks::Nothing;
         }
         if self.stage == Stage::Seeing {
@@ -63,7 +68,7 @@ impl Blind {
         }
         self.stops.retain(|at| now - at < WITHIN);
         let hard = self.stops.len() < HARD_BRAKES;
-        let (half, stop) = if hard { BRAKE } else { SLOW };
+        let (half, stop) = if hard { times.brake } else { times.slow };
         match self.stage {
             Stage::Frozen if silent > half => {
                 self.stage = Stage::Half;
@@ -93,7 +98,7 @@ mod tests {
     fn stages(blind: &mut Blind, from: f64) -> Vec<(u32, Asks)> {
         let mut asked = Vec::new();
         for silent in 0..400_u32 {
-            let asks = blind.look(from + f64::from(silent), f64::from(silent), 8);
+            let asks = blind.look(from + f64::from(silent), f64::from(silent), 8, &Times::default());
             if asks != Asks::Nothing {
                 asked.push((silent, asks));
             }
@@ -122,7 +127,7 @@ mod tests {
     #[test]
     fn a_short_gap_takes_nothing_away() {
         let mut blind = Blind::default();
-        assert_eq!(blind.look(55.0, 55.0, 8), Asks::Nothing);
+        assert_eq!(blind.look(55.0, 55.0, 8, &Times::default()), Asks::Nothing);
         assert_eq!((blind.stage, blind.seen()), (Stage::Frozen, None));
     }
 }

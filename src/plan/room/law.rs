@@ -1,154 +1,58 @@
-//! The limit, what is admitted under it, and what is cancelled to brake.
+//! The law: what it knows, what it takes in, and its tick.
 
 use super::{
     blind::{Asks, Blind, Stage},
-    model::{EMPTY, Model, Pair},
-    peak::{Running, peak},
-    sight::{Before, Sight},
+    hour::Hour,
+    model::{EMPTY, LONGEST_PAIR, Model, Pair},
+    peak::Running,
+    sight::{Before, Doubt, Sight},
+    steer::{Foreseen, TO_GROW},
+    terms::{Blame, Decision, Levels, Rule, Terms, View},
+    times::Times,
     weights::Weights,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Seconds after any change before the limit may grow, beside the age of the samples.
-pub const DWELL: f64 = 240.0;
-/// A change of the limit takes a token; one comes every so many seconds.
-pub const TOKEN_EVERY: f64 = 690.0;
-/// So many are kept at most.
+/// So many tokens are kept at most; a change of the limit takes one.
 pub const TOKENS: f64 = 12.0;
-/// So many are needed to grow. Cuts are never refused.
-pub const TO_GROW: f64 = 3.0;
 /// The limit of the beginning.
 const START: u32 = 2;
-/// Lag is held around this share of soft ..
-const SET_POINT: f64 = 0.4;
-/// .. or less, where one unit too many would cost more than this share of soft before it is shed.
-const OVERSHOOT: f64 = 0.25;
-/// A distance from the set point is made good within so many seconds.
-const WITHIN: f64 = 150.0;
-/// The most that is admitted beyond the room to use up lag that is allowed: a constant and a share of the room.
-const BEYOND: (f64, f64) = (0.9, 0.02);
-/// The limit is cut when it is so far above what is admitted, and is then and when it grows set so far above it.
-const SLACK: f64 = 2.5;
-const LEAD: f64 = 1.0;
-/// It grows when what is admitted comes so near.
-const NEAR: f64 = 0.3;
-/// Seconds between two cuts.
-const CUT_GAP: f64 = 60.0;
-/// A queue that was empty for so many seconds is at rest: one more may be tried every so often, not soon after a cut.
-const RESTED: f64 = 90.0;
-const TRY_EVERY: f64 = 180.0;
-const TRY_AFTER_CUT: f64 = 300.0;
-/// What goes beyond the room waits so long for its echo.
-const ECHO: f64 = 60.0;
-/// Calm before a resume in seconds; doubled up to the longest when it is paused again within half an hour.
-const HOLD: f64 = 120.0;
-const LONGEST_HOLD: f64 = 1_800.0;
-const SOON: f64 = 1_800.0;
-/// After a pause it goes on with this share of the room.
-const RESUMES_AT: f64 = 0.75;
-/// With nothing running nothing can be measured: at rest one is tried after so long.
-const SLEEPS: f64 = 900.0;
-/// Without any model: soft crossed twice in two hours, and for an hour at most this share of the least that ran then.
-const CROSSINGS_WITHIN: f64 = 7_200.0;
-const GUARD: f64 = 0.7;
-const GUARDED_FOR: f64 = 3_600.0;
-
-/// The thresholds, in the unit of the signal.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Levels {
-    /// Held below it.
-    pub soft: f64,
-    /// Nothing starts past it.
-    pub hard: f64,
-    /// Stops at once past it.
-    pub critical: f64,
-}
-
-/// What the backfill does at the moment.
-#[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    /// Seconds on the law's clock.
-    pub now: f64,
-    /// What runs.
-    pub running: &'a [Running],
-    /// Mean length of light chunks, in seconds.
-    pub mean: f64,
-    /// The weight of the chunk that could start next; `None` if none could.
-    pub next: Option<u32>,
-    /// The order's own limit.
-    pub max_limit: u32,
-}
-
-/// What changed the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rule {
-    /// Nothing did.
-    Same,
-    /// The live load leaves less room.
-    Cut,
-    /// It leaves more.
-    Grow,
-    /// Lag is past hard or critical, or will be.
-    Pause,
-    /// It has been calm for long enough.
-    Resume,
-    /// Nothing runs and nothing waits: one, to learn.
-    Probe,
-    /// No valid samples.
-    Blind,
-    /// They come again.
-    Seen,
-    /// Soft was crossed twice.
-    Guard,
-    /// `max_limit` was lowered.
-    MaxLimit,
-}
-
-/// What is decided.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    /// The limit.
-    pub limit: u32,
-    /// What changed it.
-    pub rule: Rule,
-    /// Attempts to cancel.
-    pub cancel: Vec<u64>,
-}
 
 /// The law for one signal. See the module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Law {
     /// On the law's own scale, and what brings a value to it.
-    levels: Levels,
-    scale: f64,
-    model: Model,
-    sight: Sight,
-    weights: Weights,
-    limit: u32,
+    pub(super) levels: Levels,
+    pub(super) scale: f64,
+    pub(super) model: Model,
+    pub(super) sight: Sight,
+    pub(super) weights: Weights,
+    pub(super) limit: u32,
     /// Running weight that the model allows now.
-    admitted: f64,
-    tokens: f64,
-    counted: f64,
+    pub(super) admitted: f64,
+    pub(super) tokens: f64,
+    pub(super) counted: f64,
     /// The last valid sample: when it was measured, lag, when it was seen.
-    last: Option<(f64, f64, f64)>,
+    pub(super) last: Option<(f64, f64, f64)>,
     /// When the first one could have come.
-    since: f64,
-    valid_in_a_row: u32,
-    over_hard: u32,
-    rest_since: Option<f64>,
-    cut_at: f64,
-    changed_at: f64,
-    tried_at: f64,
-    blind: Blind,
-    calm_since: Option<f64>,
-    sleeps_since: Option<f64>,
-    hold: f64,
-    resumed_at: f64,
-    is_over_soft: bool,
+    pub(super) since: f64,
+    pub(super) valid_in_a_row: u32,
+    pub(super) over_hard: u32,
+    pub(super) rest_since: Option<f64>,
+    pub(super) cut_at: f64,
+    pub(super) changed_at: f64,
+    pub(super) tried_at: f64,
+    pub(super) blind: Blind,
+    pub(super) calm_since: Option<f64>,
+    pub(super) sleeps_since: Option<f64>,
+    pub(super) hold: f64,
+    pub(super) resumed_at: f64,
+    pub(super) is_over_soft: bool,
     /// When soft was crossed upwards, and what ran.
-    crossings: VecDeque<(f64, f64)>,
-    guard: Option<(f64, u32)>,
+    pub(super) crossings: VecDeque<(f64, f64)>,
+    pub(super) guard: Option<(f64, u32)>,
+    pub(super) hour: Hour,
 }
 
 const NEVER: f64 = -1e9;
@@ -168,6 +72,7 @@ impl Levels {
             soft: SOFT,
             hard: self.hard * scale,
             critical: self.critical * scale,
+            interval: self.interval,
         }
     }
 }
@@ -196,12 +101,73 @@ impl Law {
             blind: Blind::default(),
             calm_since: None,
             sleeps_since: None,
-            hold: HOLD,
+            hold: 0.0,
             resumed_at: NEVER,
             is_over_soft: false,
             crossings: VecDeque::new(),
             guard: None,
+            hour: Hour::default(),
         }
+    }
+
+    /// The same with other thresholds, or another pace of looks; what was learned is forgotten with its scale.
+    #[must_use]
+    pub fn about(self, levels: Levels, max_limit: u32, now: f64) -> Self {
+        if self.levels == levels.scaled() && self.scale == levels.scale() {
+            return self;
+        }
+        Self::new(levels, max_limit, now)
+    }
+
+    /// Its clock started anew: no time of the old one means anything. What it learned stays.
+    pub fn restart(&mut self, now: f64) {
+        let (levels, scale, limit) = (self.levels, self.scale, self.limit);
+        let mut model = self.model.clone();
+        model.restart();
+        let blind = Blind::lost(limit);
+        *self = Self {
+            levels,
+            scale,
+            model,
+            blind,
+            limit: 0,
+            ..Self::new(levels, 1, now)
+        };
+    }
+
+    /// Something of higher authority held the work for so long: nothing aged.
+    pub fn held(&mut self, seconds: f64) {
+        for time in [
+            &mut self.counted,
+            &mut self.cut_at,
+            &mut self.changed_at,
+            &mut self.tried_at,
+            &mut self.resumed_at,
+        ] {
+            *time += seconds;
+        }
+        self.calm_since = None;
+        self.sleeps_since = None;
+        self.crossings.iter_mut().for_each(|(at, _)| *at += seconds);
+        if let Some((until, _)) = &mut self.guard {
+            *until += seconds;
+        }
+    }
+
+    /// Whose doing it is that lag moves as it does with so much running.
+    pub fn blame(&self, weight: u32) -> Blame {
+        if self.model.drift() >= 0.0 {
+            Blame::Theirs
+        } else if self.model.slope(f64::from(weight)) > 0.0 {
+            Blame::Ours
+        } else {
+            Blame::Nobody
+        }
+    }
+
+    /// Calm before the resume of the present pause, in seconds.
+    pub const fn hold(&self) -> f64 {
+        self.hold
     }
 
     /// What is learned of the live pipeline.
@@ -221,11 +187,20 @@ impl Law {
 
     /// What runs from now on. Told at every change.
     pub fn runs(&mut self, now: f64, weight: u32) {
-        self.weights.note(now, f64::from(weight));
+        let (before, weight) = (self.weights.now(), f64::from(weight));
+        // What goes beyond the room uses up lag that is allowed, or tries: what that does has to be seen first.
+        if weight > before && weight > self.model.room().min(self.admitted) {
+            self.tried_at = now;
+        }
+        self.hour.ran(now, before);
+        self.weights.note(now, weight);
     }
 
-    /// A sample, by the time of its measurement. Gives back whether it is believed.
-    pub fn sample(&mut self, now: f64, measured: f64, lag: f64) -> bool {
+    /// A sample, by the time of its measurement.
+    ///
+    /// # Errors
+    /// Why it is not believed. It counts as none then.
+    pub fn sample(&mut self, now: f64, measured: f64, lag: f64, times: &Times) -> Result<(), Doubt> {
         let lag = lag * self.scale;
         let before = self.last.map(|(at, last, _)| Before {
             lag: last,
@@ -233,31 +208,39 @@ impl Law {
             weight: self.weights.mean(at, measured),
         });
         if before.is_some_and(|b| b.apart <= 0.0) || !lag.is_finite() || lag < 0.0 {
-            return false;
+            return Err(Doubt::Old);
         }
-        if !self.sight.believes(now, lag, before, &self.model) {
-            return false;
+        let leapt = self.sight.has_leapt();
+        if let Err(doubt) = self.sight.doubt(now, lag, before, &self.model) {
+            // Two such samples are two past hard.
+            if doubt == Doubt::Leapt && lag > self.levels.hard {
+                self.over_hard = 1;
+            }
+            return Err(doubt);
         }
-        let gap = self
-            .last
-            .is_some_and(|(.., seen)| now - seen > super::blind::BLIND_AFTER);
+        let patience = times.of(self.levels.interval).blind_after;
+        let gap = self.last.is_some_and(|(.., seen)| now - seen > patience);
         self.valid_in_a_row = if gap {
             1
         } else {
             self.valid_in_a_row.saturating_add(1)
         };
-        if let Some(before) = before {
+        if leapt {
+            // The slope of a leap is none.
+            self.model.restart();
+        } else if let Some(before) = before {
             self.model.learn(Pair {
                 apart: before.apart,
                 from: before.lag,
                 to: lag,
                 weight: before.weight,
+                longest: LONGEST_PAIR.max(2.5 * self.levels.interval),
             });
         }
         self.note_rest(measured, lag);
-        self.note_thresholds(now, measured, lag);
+        self.note_thresholds(now, measured, lag, times);
         self.last = Some((measured, lag, now));
-        true
+        Ok(())
     }
 
     fn note_rest(&mut self, measured: f64, lag: f64) {
@@ -272,7 +255,7 @@ impl Law {
         }
     }
 
-    fn note_thresholds(&mut self, now: f64, measured: f64, lag: f64) {
+    fn note_thresholds(&mut self, now: f64, measured: f64, lag: f64, times: &Times) {
         self.over_hard = if lag > self.levels.hard {
             self.over_hard + 1
         } else {
@@ -284,77 +267,62 @@ impl Law {
             self.crossings.push_back((now, ran));
         }
         self.is_over_soft = over;
-        self.crossings.retain(|(at, _)| now - at < CROSSINGS_WITHIN);
+        self.crossings.retain(|(at, _)| now - at < times.crossings);
     }
 
-    /// Whether a chunk may start now, with this much running. The limit is not asked here.
-    pub fn admits(&mut self, now: f64, running: u32, weight: u32) -> bool {
-        let (running, after) = (f64::from(running), f64::from(running.saturating_add(weight)));
-        if running == 0.0 && self.limit >= 1 {
-            return true;
-        }
-        if after <= self.admitted {
-            // Beyond the room only lag that is allowed is used up: what that does has to be seen first.
-            if after <= self.model.room() {
-                return true;
-            }
-            if now - self.tried_at < ECHO {
-                return false;
-            }
-            self.tried_at = now;
-            return true;
-        }
-        let may_try = weight == 1
-            && self.is_at_rest(now)
-            && now - self.tried_at >= TRY_EVERY + self.age(now)
-            && now - self.cut_at > TRY_AFTER_CUT;
-        if may_try {
-            self.tried_at = now;
-        }
-        may_try
-    }
-
-    /// Whether a heavy chunk may begin at all: there is room beside it, and lag is below the set point.
-    pub fn has_room_for_heavy(&self, weight: u32) -> bool {
-        let lag = self.last.map_or(0.0, |(_, lag, _)| lag);
-        self.limit > weight && lag < SET_POINT * self.levels.soft
-    }
-
-    fn is_at_rest(&self, now: f64) -> bool {
-        self.rest_since.is_some_and(|since| now - since >= RESTED)
+    pub(super) fn is_at_rest(&self, now: f64, times: &Times) -> bool {
+        self.rest_since.is_some_and(|since| now - since >= times.rested)
     }
 
     /// How old the newest valid sample is.
-    fn age(&self, now: f64) -> f64 {
+    pub(super) fn age(&self, now: f64) -> f64 {
         self.last.map_or(0.0, |(measured, ..)| now - measured)
     }
 
     /// One tick.
     pub fn decide(&mut self, view: &View<'_>) -> Decision {
+        let (rule, cancel, foreseen) = self.judge(view);
+        Decision {
+            limit: self.limit,
+            rule,
+            cancel,
+            terms: foreseen.map(|f| self.terms(view, &f)),
+        }
+    }
+
+    fn judge(&mut self, view: &View<'_>) -> (Rule, Vec<u64>, Option<Foreseen>) {
         let now = view.now;
-        self.tokens = (self.tokens + (now - self.counted) / TOKEN_EVERY).min(TOKENS);
+        self.limit = view.limit;
+        self.tokens = (self.tokens + (now - self.counted) / view.times.token_every).min(TOKENS);
         self.counted = now;
         if self.limit > view.max_limit {
             self.set(now, view.max_limit);
-            return self.decided(Rule::MaxLimit, Vec::new());
+            return (Rule::MaxLimit, Vec::new(), None);
         }
         // Two samples past hard are enough, also when they are the first after a while.
-        let mut rule = Rule::Same;
-        if self.limit > 0 && self.is_past_its_thresholds() {
-            self.pause(now);
-            rule = Rule::Pause;
-        } else if let Some(decision) = self.blindness(view) {
-            return decision;
+        let mut rule = self
+            .past_thresholds()
+            .filter(|_| self.limit > 0)
+            .unwrap_or(Rule::Same);
+        if rule == Rule::Same
+            && let Some((rule, cancel)) = self.blindness(view)
+        {
+            return (rule, cancel, None);
         }
         let Some((_, lag, _)) = self.last else {
-            return self.decided(Rule::Same, Vec::new());
+            return (Rule::Same, Vec::new(), None);
         };
         let foreseen = self.foresee(view, lag);
-        if self.limit > 0 && foreseen.peak >= self.levels.hard && lag > 0.4 * self.levels.soft {
-            self.pause(now);
-            rule = Rule::Pause;
+        let will_be = foreseen.peak.0 >= self.levels.hard && lag > 0.4 * self.levels.soft;
+        if rule == Rule::Same && self.limit > 0 && will_be {
+            rule = Rule::Foreseen;
+        }
+        if rule != Rule::Same {
+            self.pause(now, &view.times);
         }
         let cancel = self.cancels(view, lag, &foreseen);
+        let wanted = view.running.iter().filter(|r| cancel.contains(&r.key));
+        let cancel = self.hour.affords(view, wanted);
         if rule == Rule::Same {
             rule = if self.limit == 0 {
                 self.resume(view, foreseen.lag)
@@ -362,18 +330,30 @@ impl Law {
                 self.steer(view, lag)
             };
         }
-        self.decided(rule, cancel)
+        (rule, cancel, Some(foreseen))
     }
 
-    const fn decided(&self, rule: Rule, cancel: Vec<u64>) -> Decision {
-        Decision {
-            limit: self.limit,
-            rule,
-            cancel,
+    fn terms(&self, view: &View<'_>, foreseen: &Foreseen) -> Terms {
+        let own = |lag: f64| lag / self.scale;
+        Terms {
+            room: self.model.room(),
+            running: view.running.iter().map(|r| r.weight).sum(),
+            costs: own(self.model.gain() * 60.0),
+            drift: own(self.model.drift() * 60.0),
+            lag: own(foreseen.lag),
+            peak: (own(foreseen.peak.0), foreseen.peak.1),
+            set_point: own(foreseen.set_point),
+            admitted: self.admitted,
+            tokens: (self.tokens, TO_GROW),
+            guard: self
+                .guard
+                .filter(|(until, _)| *until > view.now)
+                .map(|(until, limit)| (limit, until - view.now)),
+            next: self.last.and_then(|(_, lag, _)| self.next(view, lag)),
         }
     }
 
-    fn set(&mut self, now: f64, limit: u32) {
+    pub(super) fn set(&mut self, now: f64, limit: u32) {
         if limit != self.limit {
             self.limit = limit;
             self.changed_at = now;
@@ -381,27 +361,32 @@ impl Law {
         }
     }
 
-    fn blindness(&mut self, view: &View<'_>) -> Option<Decision> {
+    fn blindness(&mut self, view: &View<'_>) -> Option<(Rule, Vec<u64>)> {
         let now = view.now;
         let seen = self.last.map_or(self.since, |(.., seen)| seen);
-        match self.blind.look(now, now - seen, self.limit) {
+        let times = view.times.of(self.levels.interval);
+        match self.blind.look(now, now - seen, self.limit, &times) {
             Asks::Half => {
                 self.set(now, self.limit / 2);
-                return Some(self.decided(Rule::Blind, Vec::new()));
+                return Some((Rule::Blind, Vec::new()));
             }
             Asks::Stop { hard } => {
                 self.set(now, 0);
                 let young = |r: &&Running| r.may_be_cancelled && r.age < 0.5 * view.mean;
-                let young = view.running.iter().filter(young).map(|r| r.key);
-                let cancel = if hard { young.collect() } else { Vec::new() };
-                return Some(self.decided(Rule::Blind, cancel));
+                let young = view.running.iter().filter(young);
+                let cancel = if hard {
+                    self.hour.affords(view, young)
+                } else {
+                    Vec::new()
+                };
+                return Some((Rule::Blind, cancel));
             }
             Asks::Nothing if self.blind.stage == Stage::Seeing => return None,
             Asks::Nothing => {}
         }
-        let sees = now - seen <= super::blind::BLIND_AFTER && self.valid_in_a_row >= 2;
+        let sees = now - seen <= times.blind_after && self.valid_in_a_row >= 2;
         if !sees {
-            return Some(self.decided(Rule::Same, Vec::new()));
+            return Some((Rule::Same, Vec::new()));
         }
         self.model.restart();
         let before = self.blind.seen()?;
@@ -412,152 +397,25 @@ impl Law {
         } else {
             self.set(now, (before / 2).max(1));
         }
-        Some(self.decided(Rule::Seen, Vec::new()))
-    }
-
-    /// What the model foretells; also what is admitted from now on.
-    fn foresee(&mut self, view: &View<'_>, lag: f64) -> Foreseen {
-        let age = self.age(view.now);
-        let weight: u32 = view.running.iter().map(|r| r.weight).sum();
-        let lag = (lag + self.model.slope(f64::from(weight)) * age.min(180.0)).max(0.0);
-        let gain = self.model.gain();
-        let costs = gain * (age + 60.0 + view.mean / f64::from(self.limit.max(1)));
-        let set_point =
-            SET_POINT * self.levels.soft / (costs / (OVERSHOOT * self.levels.soft)).clamp(1.0, 3.0);
-        let room = self.model.room();
-        let beyond = ((set_point - lag) / (WITHIN * gain))
-            .clamp(-f64::from(view.max_limit), BEYOND.0 + BEYOND.1 * room.max(0.0));
-        self.admitted = room + beyond;
-        Foreseen {
-            lag,
-            weight: f64::from(weight),
-            peak: peak(&self.model, lag, view.mean, view.running),
-        }
+        Some((Rule::Seen, Vec::new()))
     }
 
     /// Whatever a model may say.
-    fn is_past_its_thresholds(&self) -> bool {
-        let is_critical = self.last.is_some_and(|(_, lag, _)| lag >= self.levels.critical);
-        is_critical || self.over_hard >= 2
+    fn past_thresholds(&self) -> Option<Rule> {
+        if self.over_hard < 2 {
+            return None;
+        }
+        let critical = self.last.is_some_and(|(_, lag, _)| lag >= self.levels.critical);
+        Some(if critical { Rule::Critical } else { Rule::Pause })
     }
 
-    fn pause(&mut self, now: f64) {
-        self.hold = if now - self.resumed_at < SOON {
-            (self.hold * 2.0).min(LONGEST_HOLD)
+    fn pause(&mut self, now: f64, times: &Times) {
+        self.hold = if now - self.resumed_at < times.soon {
+            (self.hold * 2.0).clamp(times.hold, times.longest_hold)
         } else {
-            HOLD
+            times.hold
         };
         self.set(now, 0);
         (self.cut_at, self.calm_since) = (now, None);
     }
-
-    fn cancels(&self, view: &View<'_>, lag: f64, foreseen: &Foreseen) -> Vec<u64> {
-        let Levels { soft, hard, .. } = self.levels;
-        let after = |left: &[Running]| peak(&self.model, foreseen.lag, view.mean, left);
-        let mut left = view.running.to_vec();
-        left.sort_by(|a, b| b.age.total_cmp(&a.age));
-        let mut cancelled = Vec::new();
-        // Hard is near: the youngest first, as long as that helps.
-        let helps = || foreseen.peak - after(&[]) >= 0.15 * hard;
-        if foreseen.peak >= 0.5 * hard && lag > 0.25 * soft && helps() {
-            let most = (left.len() / 3).max(3);
-            while after(&left) >= 0.5 * hard && cancelled.len() < most {
-                let Some(at) = left.iter().rposition(|r| r.may_be_cancelled) else {
-                    break;
-                };
-                cancelled.push(left.remove(at).key);
-            }
-            return cancelled;
-        }
-        // Soft is near, and more runs than there is room for: one that has hardly begun.
-        let too_much = foreseen.weight > f64::from(self.limit) || foreseen.weight > self.admitted + 0.5;
-        if foreseen.peak >= 0.5 * soft && lag > 8.0 && too_much {
-            let young = |r: &Running| r.weight == 1 && r.may_be_cancelled && r.age < 0.8 * view.mean;
-            if let Some(at) = left.iter().rposition(young) {
-                let key = left.remove(at).key;
-                if foreseen.peak - after(&left) >= 0.05 * hard {
-                    cancelled.push(key);
-                }
-            }
-        }
-        cancelled
-    }
-
-    fn resume(&mut self, view: &View<'_>, lag: f64) -> Rule {
-        let (now, room) = (view.now, self.model.room());
-        let most = view.max_limit.min(self.guarded(now));
-        let calm = lag <= self.levels.soft / 2.0 && self.admitted >= 1.0;
-        let since = calm.then(|| self.calm_since.unwrap_or(now));
-        self.calm_since = since;
-        if since.is_some_and(|since| now - since >= self.hold) {
-            self.set(now, ((RESUMES_AT * room).max(1.0) as u32).min(most));
-            (self.resumed_at, self.calm_since) = (now, None);
-            return Rule::Resume;
-        }
-        let sleeps = self.rest_since.is_some() && room < 1.0;
-        let since = sleeps.then(|| self.sleeps_since.unwrap_or(now));
-        self.sleeps_since = since;
-        if since.is_some_and(|since| now - since >= SLEEPS) {
-            self.set(now, 1.min(most));
-            (self.resumed_at, self.sleeps_since) = (now, None);
-            return Rule::Probe;
-        }
-        Rule::Same
-    }
-
-    /// The limit that the guard allows.
-    fn guarded(&self, now: f64) -> u32 {
-        self.guard
-            .filter(|(until, _)| now < *until)
-            .map_or(u32::MAX, |(_, limit)| limit)
-    }
-
-    /// The coarse limit follows what is admitted from afar.
-    fn steer(&mut self, view: &View<'_>, lag: f64) -> Rule {
-        let now = view.now;
-        if self.crossings.len() >= 2 {
-            let least = self
-                .crossings
-                .iter()
-                .map(|(_, ran)| *ran)
-                .fold(f64::MAX, f64::min);
-            self.guard = Some((now + GUARDED_FOR, (GUARD * least).max(1.0) as u32));
-            self.crossings.clear();
-        }
-        let guarded = self.guarded(now);
-        if self.limit > guarded {
-            self.set(now, guarded);
-            self.cut_at = now;
-            return Rule::Guard;
-        }
-        let limit = f64::from(self.limit);
-        let wanted = (self.admitted + LEAD).ceil().max(1.0) as u32;
-        if lag > EMPTY && limit - self.admitted > SLACK && now - self.cut_at > CUT_GAP && wanted < self.limit
-        {
-            self.set(now, wanted);
-            self.cut_at = now;
-            return Rule::Cut;
-        }
-        let running: u32 = view.running.iter().map(|r| r.weight).sum();
-        let full = view
-            .next
-            .is_some_and(|next| running.saturating_add(next) > self.limit);
-        let near = self.admitted + NEAR > limit || self.is_at_rest(now);
-        let may = self.tokens >= TO_GROW && now - self.changed_at > DWELL + self.age(now);
-        let most = view.max_limit.min(guarded);
-        if full && near && may && self.limit < most {
-            let step = (self.limit / 4).max(2);
-            let to = wanted.max(self.limit + 1).min(self.limit + step).min(most);
-            self.set(now, to);
-            return Rule::Grow;
-        }
-        Rule::Same
-    }
-}
-
-struct Foreseen {
-    /// Lag now, not when it was measured.
-    lag: f64,
-    weight: f64,
-    peak: f64,
 }

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 /// Lag at or below this is that of an empty queue: its slope says nothing.
 pub const EMPTY: f64 = 2.5;
-/// A pair of samples further apart tells nothing about a slope.
-const LONGEST_PAIR: f64 = 60.0;
+/// A pair of samples further apart tells nothing about a slope, unless the signal is looked at less often.
+pub const LONGEST_PAIR: f64 = 60.0;
 /// Variances and forgetting are given for samples so far apart.
 const PACE: f64 = 15.0;
 /// Uncertainty of the drift, at first and at most.
@@ -57,6 +57,8 @@ pub struct Pair {
     pub to: f64,
     /// Mean running weight between them.
     pub weight: f64,
+    /// Further apart they tell nothing, in seconds.
+    pub longest: f64,
 }
 
 impl Model {
@@ -101,7 +103,7 @@ impl Model {
 
     /// Learns from two samples. Of a queue that was or is empty nothing can be learned this way.
     pub fn learn(&mut self, pair: Pair) {
-        if pair.apart <= 0.0 || pair.apart > LONGEST_PAIR {
+        if pair.apart <= 0.0 || pair.apart > pair.longest {
             self.errors.clear();
             return;
         }
@@ -186,6 +188,7 @@ mod tests {
                     from: lag,
                     to: lag + (drift + gain * weight) * 15.0,
                     weight,
+                    longest: LONGEST_PAIR,
                 });
             }
             lag = next.min(500.0);
@@ -213,6 +216,7 @@ mod tests {
                 from: lag,
                 to: next,
                 weight: 9.0,
+                longest: LONGEST_PAIR,
             });
             lag = next;
         }
@@ -228,6 +232,7 @@ mod tests {
             from: 0.0,
             to: 0.0,
             weight: 5.0,
+            longest: LONGEST_PAIR,
         };
         model.learn(pair);
         assert_eq!((model.drift(), model.gain()), (before.drift(), before.gain()));
@@ -247,6 +252,7 @@ mod tests {
                 from: 3.0 + 1e6 - wild,
                 to: wild,
                 weight: 16.0,
+                longest: LONGEST_PAIR,
             });
             let assumed = 1.0 / 24.0;
             assert!((assumed * 0.25..=assumed * 5.0).contains(&model.gain()));

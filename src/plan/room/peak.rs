@@ -22,9 +22,9 @@ pub struct Running {
     pub may_be_cancelled: bool,
 }
 
-/// The highest lag within an hour, from `lag` on. Light work decays evenly by its mean length; a heavy chunk stays until
+/// The highest lag within an hour, from `lag` on, and in how many seconds it is reached. Light work decays evenly by its mean length; a heavy chunk stays until
 /// its expected end.
-pub fn peak(model: &Model, lag: f64, mean: f64, running: &[Running]) -> f64 {
+pub fn peak(model: &Model, lag: f64, mean: f64, running: &[Running]) -> (f64, f64) {
     let light = running.iter().filter(|r| r.weight == 1).count() as f64;
     let heavy = |t: f64| {
         let still = |r: &&Running| r.weight > 1 && r.left() > t;
@@ -34,12 +34,14 @@ pub fn peak(model: &Model, lag: f64, mean: f64, running: &[Running]) -> f64 {
             .map(|r| f64::from(r.weight))
             .sum::<f64>()
     };
-    let (mut lag, mut highest, mut t) = (lag, lag, 0.0);
+    let (mut lag, mut highest, mut t) = (lag, (lag, 0.0), 0.0);
     while t < AHEAD {
         let weight = light * (-t / mean.max(1.0)).exp() + heavy(t);
         let slope = model.slope(weight);
         lag = (lag + slope * STEP).max(0.0);
-        highest = highest.max(lag);
+        if lag > highest.0 {
+            highest = (lag, t + STEP);
+        }
         // What runs only gets less, so that lag does not turn again.
         if slope <= 0.0 {
             break;
@@ -79,10 +81,10 @@ mod tests {
     fn within_the_room_lag_does_not_rise_and_beyond_it_rises_with_every_unit() {
         let mut model = Model::new(16);
         model.had_room_for(8.0);
-        assert_eq!(peak(&model, 20.0, 600.0, &light(7)), 20.0);
+        assert_eq!(peak(&model, 20.0, 600.0, &light(7)), (20.0, 0.0));
         let (ten, twelve) = (
-            peak(&model, 20.0, 600.0, &light(10)),
-            peak(&model, 20.0, 600.0, &light(12)),
+            peak(&model, 20.0, 600.0, &light(10)).0,
+            peak(&model, 20.0, 600.0, &light(12)).0,
         );
         assert!(20.0 < ten && ten < twelve, "{ten} {twelve}");
     }
@@ -92,8 +94,8 @@ mod tests {
         let mut model = Model::new(16);
         model.had_room_for(8.0);
         let (short, long) = (
-            peak(&model, 20.0, 300.0, &light(12)),
-            peak(&model, 20.0, 2_400.0, &light(12)),
+            peak(&model, 20.0, 300.0, &light(12)).0,
+            peak(&model, 20.0, 2_400.0, &light(12)).0,
         );
         assert!(short < long, "{short} {long}");
     }
@@ -112,8 +114,8 @@ mod tests {
             }]
         };
         let (young, old) = (
-            peak(&model, 10.0, 600.0, &heavy(0.0)),
-            peak(&model, 10.0, 600.0, &heavy(1_100.0)),
+            peak(&model, 10.0, 600.0, &heavy(0.0)).0,
+            peak(&model, 10.0, 600.0, &heavy(1_100.0)).0,
         );
         assert!(old < young, "{old} {young}");
     }

@@ -12,10 +12,14 @@ const KNOWN_AFTER: u32 = 40;
 const UNLIKELY: f64 = 5.0;
 /// What is not believed because it is unlikely is believed if it stays the same for so long, in seconds.
 const BELIEVED_AFTER: f64 = 3_600.0;
-/// Lag that falls by more than this, and by more than so much a second, was not worked off.
+/// Lag that falls by more than this, and by more than so much a second, was not worked off; what rises by it is a slip
+/// unless it stays.
 const FALLS: (f64, f64) = (20.0, 2.0);
 /// After so long without a valid sample the last one says nothing about the next, in seconds.
 const FORGOTTEN: f64 = 120.0;
+
+/// A source whose samples are the same as the one before more often than this does not jitter.
+const JITTERS: f64 = 0.3;
 
 /// What is remembered of the samples of one signal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,7 +27,39 @@ pub struct Sight {
     count: u32,
     last: Option<f64>,
     equal: u32,
+    /// The share of samples that were the same as the one before; not counted while it seems to be frozen.
+    steady: f64,
     doubted: Option<(f64, f64)>,
+    /// The last sample leapt: a second one like it is believed.
+    leapt: bool,
+}
+
+/// Why a sample is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Doubt {
+    /// It is not newer than the last one, or no number.
+    Old,
+    /// The same value again and again of a source that jitters.
+    Frozen,
+    /// Empty out of nowhere.
+    Emptied,
+    /// Lower than anything could have worked off.
+    Fell,
+    /// Higher than it could have grown; one such sample alone is a slip.
+    Leapt,
+}
+
+impl Doubt {
+    /// In words, after the signal's name.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Old => "is not newer than the last sample",
+            Self::Frozen => "has not moved for five samples, which it never did before: frozen?",
+            Self::Emptied => "reads empty out of nowhere: has its exporter lost its source?",
+            Self::Leapt => "leapt higher than lag can grow: waits for a second sample",
+            Self::Fell => "fell faster than anything could have been worked off",
+        }
+    }
 }
 
 /// What a sample is compared with.
@@ -39,16 +75,16 @@ pub struct Before {
 
 impl Sight {
     /// Whether a sample is believed.
-    pub fn believes(&mut self, now: f64, lag: f64, before: Option<Before>, model: &Model) -> bool {
-        self.count = self.count.saturating_add(1);
-        self.equal = if self.last == Some(lag) { self.equal + 1 } else { 1 };
-        self.last = Some(lag);
-        if self.count > KNOWN_AFTER && self.equal >= EQUAL && lag > EMPTY {
-            return false;
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn doubt(&mut self, now: f64, lag: f64, before: Option<Before>, model: &Model) -> Result<(), Doubt> {
+        if self.is_frozen(lag) {
+            return Err(Doubt::Frozen);
         }
         if let Some((value, since)) = self.doubted {
             if value == lag && now - since < BELIEVED_AFTER {
-                return false;
+                return Err(Doubt::Emptied);
             }
             self.doubted = None;
         }
@@ -56,12 +92,39 @@ impl Sight {
             Some(before) if before.apart < FORGOTTEN => {
                 if lag <= EMPTY && self.is_unlikely(lag, before, model) {
                     self.doubted = Some((lag, now));
-                    return false;
+                    return Err(Doubt::Emptied);
                 }
-                before.lag - lag <= FALLS.0 + FALLS.1 * before.apart
+                let may_fall = FALLS.0 + FALLS.1 * before.apart;
+                if before.lag - lag > may_fall {
+                    Err(Doubt::Fell)
+                } else {
+                    Ok(())
+                }
             }
-            _ => true,
+            _ => Ok(()),
         }
+    }
+
+    fn is_frozen(&mut self, lag: f64) -> bool {
+        let same = self.last == Some(lag);
+        self.count = self.count.saturating_add(1);
+        self.equal = if same { self.equal + 1 } else { 1 };
+        self.last = Some(lag);
+        let jitters = self.count > KNOWN_AFTER && self.steady < JITTERS;
+        if jitters && self.equal >= EQUAL && lag > EMPTY {
+            return true;
+        }
+        // At rest nothing jitters: that says nothing about the source.
+        if lag > EMPTY {
+            let same = if same { 1.0 } else { 0.0 };
+            self.steady += (same - self.steady) / f64::from(KNOWN_AFTER.min(self.count));
+        }
+        false
+    }
+
+    /// Whether the last sample leapt.
+    pub const fn has_leapt(&self) -> bool {
+        self.leapt
     }
 
     /// The model foretold that something would still wait.
@@ -88,7 +151,9 @@ mod tests {
         model.had_room_for(8.0);
         for step in 0..50 {
             let lag = 30.0 + f64::from(step % 7);
-            assert!(sight.believes(f64::from(step) * 15.0, lag, before(lag), &model));
+            sight
+                .doubt(f64::from(step) * 15.0, lag, before(lag), &model)
+                .unwrap();
         }
         (sight, model, 750.0)
     }
@@ -97,31 +162,45 @@ mod tests {
     fn a_frozen_value_is_no_measurement_once_the_source_is_known_to_jitter() {
         let (mut sight, model, now) = used_to();
         let told: Vec<bool> = (0..6)
-            .map(|i| sight.believes(now + f64::from(i) * 15.0, 33.5, before(33.5), &model))
+            .map(|i| {
+                sight
+                    .doubt(now + f64::from(i) * 15.0, 33.5, before(33.5), &model)
+                    .is_ok()
+            })
             .collect();
         assert_eq!(told, [true, true, true, true, false, false]);
-        assert!(sight.believes(now + 200.0, 34.0, before(33.5), &model));
+        assert!(sight.doubt(now + 200.0, 34.0, before(33.5), &model).is_ok());
     }
 
     #[test]
     fn an_empty_queue_out_of_nowhere_is_doubted_until_it_moves_or_long_enough_is_the_same() {
         let (mut sight, model, now) = used_to();
-        assert!(!sight.believes(now, 0.0, before(33.0), &model));
-        assert!(!sight.believes(now + 600.0, 0.0, None, &model));
+        assert!(!sight.doubt(now, 0.0, before(33.0), &model).is_ok());
+        assert!(!sight.doubt(now + 600.0, 0.0, None, &model).is_ok());
         let mut moving = sight.clone();
-        assert!(moving.believes(now + 615.0, 1.2, None, &model));
-        assert!(sight.believes(now + 3_601.0, 0.0, None, &model));
+        assert!(moving.doubt(now + 615.0, 1.2, None, &model).is_ok());
+        assert!(sight.doubt(now + 3_601.0, 0.0, None, &model).is_ok());
     }
 
     #[test]
     fn a_queue_that_is_worked_off_is_believed_when_it_is_empty() {
         let (mut sight, model, now) = used_to();
-        assert!(sight.believes(now, 6.0, before(9.0), &model));
-        assert!(sight.believes(now + 15.0, 1.0, before(6.0), &model));
-        assert!(sight.believes(now + 30.0, 0.0, before(1.0), &model));
+        assert!(sight.doubt(now, 6.0, before(9.0), &model).is_ok());
+        assert!(sight.doubt(now + 15.0, 1.0, before(6.0), &model).is_ok());
+        assert!(sight.doubt(now + 30.0, 0.0, before(1.0), &model).is_ok());
         assert!(
-            sight.believes(now + 45.0, 0.0, before(0.0), &model),
+            sight.doubt(now + 45.0, 0.0, before(0.0), &model).is_ok(),
             "at rest nothing jitters"
         );
+    }
+
+    #[test]
+    fn a_source_that_steps_once_a_minute_is_not_called_frozen_between_its_steps() {
+        let (mut sight, model) = (Sight::default(), Model::new(16));
+        for step in 0..400_u32 {
+            let lag = 20.0 + f64::from((step / 6) % 5);
+            let told = sight.doubt(f64::from(step) * 15.0, lag, before(lag), &model);
+            assert_eq!(told, Ok(()), "sample {step}");
+        }
     }
 }

@@ -24,10 +24,15 @@ impl Weights {
         }
     }
 
+    /// What runs now.
+    pub fn now(&self) -> f64 {
+        self.changes.back().map_or(0.0, |(_, weight)| *weight)
+    }
+
     /// The mean between two times; of times without length, what runs now.
     pub fn mean(&self, from: f64, to: f64) -> f64 {
         if to <= from {
-            return self.changes.back().map_or(0.0, |(_, weight)| *weight);
+            return self.now();
         }
         let (mut sum, mut until) = (0.0, to);
         for (at, weight) in self.changes.iter().rev() {

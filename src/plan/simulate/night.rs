@@ -145,15 +145,15 @@ impl Night<'_> {
         if down || t - self.started < gap {
             return;
         }
-        let limit = self.says.limit;
-        let Some((from, size)) = self
-            .shop
-            .next(t, |weight| policy.has_room_for_heavy(limit, weight))
-        else {
+        let (limit, running) = (self.says.limit, self.shop.running());
+        let admission = policy.admission(t);
+        // A heavy chunk waits in its lane until there is room for it.
+        let has_room = |weight| admission.map_or(weight <= limit, |a| a.heavy >= weight);
+        let Some((from, size)) = self.shop.next(t, has_room) else {
             return;
         };
-        let running = self.shop.running();
-        if fits(limit, running, size.weight) && policy.admits(t, running, size.weight) {
+        let admitted = admission.is_none_or(|a| a.allows(running, size.weight));
+        if fits(limit, running, size.weight) && admitted {
             self.shop.start(from, size, t);
             self.started = t;
         }

@@ -2,17 +2,19 @@
 
 use crate::{
     config::scenario::{Levels, Scenario},
-    domain::{Time, ids::Name, tuning::Tuning},
+    domain::{Time, ids::Name, spec::Law, tuning::Tuning},
     host::BootInstant,
     plan::{
-        room::{self, Law, Rule, Running, View},
-        throttle::{Input, Load, Now, Outcome, SignalLevels, Throttle, ThrottleState},
+        room::{Admission, Running},
+        throttle::{Fleet, Input, Load, Now, Outcome, SignalLevels, Throttle, ThrottleState},
     },
 };
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 /// A latched throttle is acknowledged by its operator after so long.
 const ACKNOWLEDGED_AFTER: f64 = 1800.0;
+/// The share of an hour's work that may be lost to cancels; the default of a backfill.
+const CANCEL_SHARE: f64 = 0.2;
 
 /// Which policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,14 +108,9 @@ pub trait Controller {
     /// What runs from now on; told at every change.
     fn runs(&mut self, _at: f64, _weight: u32) {}
 
-    /// Whether a chunk of a weight may start now, beside this much running.
-    fn admits(&mut self, _at: f64, _running: u32, _weight: u32) -> bool {
-        true
-    }
-
-    /// Whether a heavy chunk may leave its lane.
-    fn has_room_for_heavy(&self, limit: u32, weight: u32) -> bool {
-        weight <= limit
+    /// What may start under the limit beside what was last told to run; `None` if only the limit counts.
+    fn admission(&self, _at: f64) -> Option<Admission> {
+        None
     }
 
     /// How often it stopped all starts because of lag.
@@ -131,9 +128,9 @@ pub fn begin(policy: Policy, scenario: &Scenario) -> Box<dyn Controller> {
             max: scenario.backfill.max_limit,
             limit: scenario.backfill.max_limit,
         }),
-        Policy::Classic => Box::new(Classic::new(scenario)),
-        Policy::Auto => Box::new(Learned::new(scenario, true)),
-        Policy::NoCancel => Box::new(Learned::new(scenario, false)),
+        Policy::Classic => Box::new(Real::new(scenario, Law::Classic, None)),
+        Policy::Auto => Box::new(Real::new(scenario, Law::Learned, Some(CANCEL_SHARE))),
+        Policy::NoCancel => Box::new(Real::new(scenario, Law::Learned, None)),
     }
 }
 
@@ -166,26 +163,28 @@ impl Controller for OnOff {
     }
 }
 
-/// The throttle itself, under a clock of ours, with the defaults of its law.
-struct Classic {
+/// The throttle itself, under a clock of ours, with the defaults of its laws.
+struct Real {
     throttle: Throttle,
     signal: Name,
     tuning: Tuning,
     max: u32,
+    cancel: Option<f64>,
     latched: Option<f64>,
     pauses: u32,
 }
 
-impl Classic {
-    fn new(scenario: &Scenario) -> Self {
+impl Real {
+    fn new(scenario: &Scenario, law: Law, cancel: Option<f64>) -> Self {
         let signal = scenario.signal.name.clone();
         let levels = BTreeMap::from([(signal.clone(), levels(&scenario.signal, scenario.tick))]);
         let max = scenario.backfill.max_limit;
         Self {
-            throttle: Throttle::new(levels, max, "simulated", now(0.0)),
+            throttle: Throttle::new(levels, max, "simulated", now(0.0)).by_law(law),
             signal,
             tuning: Tuning::default(),
             max,
+            cancel,
             latched: None,
             pauses: 0,
         }
@@ -200,7 +199,7 @@ impl Classic {
     }
 }
 
-impl Controller for Classic {
+impl Controller for Real {
     fn tick(&mut self, seen: &Seen<'_>) -> Says {
         let load = Load {
             running: seen.running,
@@ -221,89 +220,35 @@ impl Controller for Classic {
                 why: "no sample".to_owned(),
             },
         };
-        let before = self.throttle.limit();
-        let said = self.throttle.step(input, &load, now(seen.at), &self.tuning);
+        let at = now(seen.at);
+        let mut said = self.throttle.step(input, &load, at, &self.tuning);
+        let fleet = Fleet {
+            running: seen.attempts,
+            mean: seen.mean,
+            cancel: self.cancel,
+        };
+        let governed = self.throttle.govern(&fleet, &load, at, &self.tuning);
+        said.extend(governed.outcomes);
         let stopped = |o: &Outcome| {
             use crate::domain::event::Rule;
             let paused = |rule| matches!(rule, Rule::Pause | Rule::Critical | Rule::Latch);
             matches!(o, Outcome::Limit(change) if change.to == 0 && change.from > 0 && paused(change.rule))
         };
-        self.pauses += u32::from(before > 0 && said.iter().any(stopped));
+        self.pauses += u32::from(said.iter().any(stopped));
         self.acknowledge(seen.at);
         Says {
             limit: self.throttle.limit(),
             gap: self.throttle.start_gap(&self.tuning).map(|d| d.as_secs_f64()),
-            cancel: Vec::new(),
+            cancel: governed.cancel,
         }
     }
 
-    fn pauses(&self) -> u32 {
-        self.pauses
-    }
-}
-
-/// The law that learns the room.
-struct Learned {
-    law: Law,
-    max: u32,
-    cancels: bool,
-    pauses: u32,
-}
-
-impl Learned {
-    fn new(scenario: &Scenario, cancels: bool) -> Self {
-        let Levels {
-            soft, hard, critical, ..
-        } = scenario.signal;
-        let max = scenario.backfill.max_limit;
-        Self {
-            law: Law::new(room::Levels { soft, hard, critical }, max, 0.0),
-            max,
-            cancels,
-            pauses: 0,
-        }
-    }
-}
-
-impl Controller for Learned {
-    fn tick(&mut self, seen: &Seen<'_>) -> Says {
-        if let Reading::Value(value, age) = seen.reading {
-            self.law.sample(seen.at, (seen.at - age).max(0.0), value);
-        }
-        let may_be_cancelled = self.cancels;
-        let running: Vec<Running> = seen
-            .attempts
-            .iter()
-            .map(|r| Running {
-                may_be_cancelled,
-                ..*r
-            })
-            .collect();
-        let decision = self.law.decide(&View {
-            now: seen.at,
-            running: &running,
-            mean: seen.mean,
-            next: seen.next_weight,
-            max_limit: self.max,
-        });
-        self.pauses += u32::from(decision.rule == Rule::Pause);
-        Says {
-            limit: decision.limit,
-            gap: None,
-            cancel: decision.cancel,
-        }
+    fn admission(&self, at: f64) -> Option<Admission> {
+        self.throttle.admission(now(at), &self.tuning)
     }
 
     fn runs(&mut self, at: f64, weight: u32) {
-        self.law.runs(at, weight);
-    }
-
-    fn admits(&mut self, at: f64, running: u32, weight: u32) -> bool {
-        self.law.admits(at, running, weight)
-    }
-
-    fn has_room_for_heavy(&self, _: u32, weight: u32) -> bool {
-        self.law.has_room_for_heavy(weight)
+        self.throttle.runs(now(at), weight);
     }
 
     fn pauses(&self) -> u32 {

@@ -44,7 +44,9 @@ impl Throttle {
                 });
             }
         }
-        let moved = levels.protects && blind_course(name, control, base, now, tuning);
+        // The learned law brakes by itself.
+        let moved =
+            levels.protects && control.room.is_none() && blind_course(name, control, base, now, tuning);
         if moved {
             self.state.last_change = self.state.law;
         }

@@ -1,7 +1,7 @@
 //! What one signal makes of the limit: its own proposal, the phase it is in, and what it remembers.
 
 use super::{SignalLevels, sight::Sight, track::Track};
-use crate::{domain::event::Rule, host::BootInstant};
+use crate::{domain::event::Rule, host::BootInstant, plan::room};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -86,6 +86,9 @@ pub(super) struct Control {
     /// Low and flat since.
     pub calm_since: Option<LawTick>,
     pub reason: Reason,
+    /// What the learned law knows, where it decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Box<room::Law>>,
 }
 
 impl Control {
@@ -98,6 +101,7 @@ impl Control {
             ceiling: None,
             calm_since: None,
             reason: Reason::new(Rule::Start, text),
+            room: None,
         }
     }
 

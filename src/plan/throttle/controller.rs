@@ -4,6 +4,7 @@ use super::{
     Input, Load, Now, Outcome, SignalLevels,
     blind::seen_again,
     control::{Control, LawTick, Phase, Reason},
+    learned,
     track::Point,
     words,
 };
@@ -11,10 +12,12 @@ use crate::{
     domain::{
         event::{LimitChange, Rule},
         ids::Name,
+        spec::Law,
         text::one_line,
         tuning::Tuning,
     },
     host::BootInstant,
+    plan::room::Terms,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -69,6 +72,10 @@ pub struct Throttle {
     pub(super) state: State,
     /// Since when inputs come without a gap; silence of a signal while we were away is not held against it at once.
     pub(super) watching: BootInstant,
+    /// By which law lag sets the limit.
+    pub(super) law: Law,
+    /// What the learned law last went by.
+    pub(super) terms: BTreeMap<Name, Terms>,
 }
 
 impl Throttle {
@@ -93,6 +100,8 @@ impl Throttle {
                 announced: first_announcement(levels.keys().next(), max_limit),
             },
             watching: now.boot,
+            law: Law::Classic,
+            terms: BTreeMap::new(),
         };
         throttle.adopt(levels);
         throttle
@@ -128,6 +137,8 @@ impl Throttle {
             levels: levels.clone(),
             state,
             watching: now.boot,
+            law: Law::Classic,
+            terms: BTreeMap::new(),
         };
         if throttle.state.boot != boot || now.boot < throttle.state.at {
             throttle.state.boot = boot.to_owned();
@@ -283,7 +294,10 @@ impl Throttle {
         if patience.is_some_and(|p| elapsed > p) {
             self.watching = now.boot;
         }
-        if !self.state.held {
+        if self.state.held {
+            let rooms = self.state.signals.values_mut().filter_map(|c| c.room.as_mut());
+            rooms.for_each(|law| law.held(elapsed.as_secs_f64()));
+        } else {
             self.state.law = self.state.law.plus(elapsed);
         }
         self.state.at = now.boot;
@@ -297,6 +311,9 @@ impl Throttle {
             let former = control.sight.blind.as_ref().map_or(control.limit, |b| b.before);
             let fresh = Control::new(now, waits_for(name));
             (control.sight, control.track, control.calm_since) = (fresh.sight, fresh.track, None);
+            if let Some(law) = &mut control.room {
+                law.restart(learned::seconds(now));
+            }
             control.phase = match &control.phase {
                 Phase::Waiting => Phase::Waiting,
                 Phase::Paused(p) => Phase::Paused(p.clone()),
@@ -325,6 +342,7 @@ impl Throttle {
                 .entry(name.clone())
                 .or_insert_with(|| Control::new(at, waits_for(name)));
         }
+        self.adopt_law();
         if self.limit() <= before {
             return;
         }
@@ -358,6 +376,10 @@ impl Throttle {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let at = BootInstant(now.boot.0.saturating_sub(age_ms));
         let new = control.track.take(Point { at, value }, levels, tuning);
+        if new && let Some(doubt) = learned::doubt(control, value, at, now.boot, tuning) {
+            control.sight.miss(format!("{name} {doubt}"));
+            return None;
+        }
         control.sight.hit(new, levels, now.boot);
         if new {
             control.mark_calm(levels, law);
@@ -366,7 +388,9 @@ impl Throttle {
             && let Some(blind) = control.sight.blind.take()
         {
             self.state.last_change = law;
-            seen_again(control, blind);
+            if control.room.is_none() {
+                seen_again(control, blind);
+            }
             if levels.protects {
                 out.push(Outcome::Seen { signal: name.clone() });
             }
@@ -427,7 +451,7 @@ impl Throttle {
 
     /// Journals the limit if it changed, or what stops all starts if that changed. A fall is explained by the signal that
     /// binds now, a rise by the one that moved.
-    fn announce(&mut self, mover: Option<Name>, out: &mut Vec<Outcome>) {
+    pub(super) fn announce(&mut self, mover: Option<Name>, out: &mut Vec<Outcome>) {
         let limit = self.limit();
         let said = &self.state.announced;
         let changed = limit != said.limit;

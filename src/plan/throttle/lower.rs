@@ -16,8 +16,13 @@ impl Throttle {
     pub(super) fn lower(&mut self, name: &Name, load: &Load, tuning: &Tuning) -> Option<Name> {
         let levels = *self.levels.get(name)?;
         let control = self.state.signals.get(name)?;
-        if !levels.protects {
+        if !levels.protects || (control.room.is_some() && control.paused().is_none()) {
             return None;
+        }
+        if control.room.is_some() {
+            // In a pause of the learned law only critical changes anything.
+            let critical = control.track.is_critical() && self.go_critical(name, &levels, tuning);
+            return critical.then(|| name.clone());
         }
         let mean = control.track.mean()?;
         let moved = if control.track.is_critical() {
@@ -133,7 +138,7 @@ impl Throttle {
     }
 
     /// A pause from here on. It counts for flap, latch and ceiling if it stops something.
-    fn new_pause(&self, control: &Control, tuning: &Tuning) -> (Paused, bool) {
+    pub(super) fn new_pause(&self, control: &Control, tuning: &Tuning) -> (Paused, bool) {
         let law = self.state.law;
         let former = match control.phase {
             Phase::Waiting => self.state.max_limit.min(2),
@@ -171,7 +176,14 @@ impl Throttle {
             .count()
     }
 
-    fn stop(&mut self, name: &Name, paused: Paused, reason: Reason, counted: Option<u32>, tuning: &Tuning) {
+    pub(super) fn stop(
+        &mut self,
+        name: &Name,
+        paused: Paused,
+        reason: Reason,
+        counted: Option<u32>,
+        tuning: &Tuning,
+    ) {
         let law = self.state.law;
         self.state.hold = Some(paused.hold);
         self.state.last_change = law;
@@ -182,7 +194,8 @@ impl Throttle {
         control.phase = Phase::Paused(paused);
         control.reason = reason;
         if let Some(base) = counted {
-            control.ceiling = Some(remember(base, law, tuning));
+            // The learned law remembers what there was room for.
+            control.ceiling = control.room.is_none().then(|| remember(base, law, tuning));
             self.state.pauses.retain(|t| law.since(*t) <= tuning.latch_window);
             self.state.pauses.push(law);
         }
@@ -263,7 +276,7 @@ fn cut_words(
     text
 }
 
-fn over_words(control: &Control, levels: &SignalLevels) -> String {
+pub(super) fn over_words(control: &Control, levels: &SignalLevels) -> String {
     if control.track.is_over_hard() {
         let last = last_words(control, levels);
         return format!("{last} was over hard {} for 2 samples", number(levels.hard));
@@ -276,11 +289,11 @@ fn over_words(control: &Control, levels: &SignalLevels) -> String {
     )
 }
 
-fn last_words(control: &Control, levels: &SignalLevels) -> String {
+pub(super) fn last_words(control: &Control, levels: &SignalLevels) -> String {
     value(control.track.last().unwrap_or(levels.hard), levels.unit)
 }
 
-fn latch_words(name: &Name, cause: &str, before: usize, tuning: &Tuning) -> String {
+pub(super) fn latch_words(name: &Name, cause: &str, before: usize, tuning: &Tuning) -> String {
     format!(
         "latched: {} pause within {} by {name}, {cause}; stays paused until acknowledged",
         ordinal(before + 1),

@@ -7,6 +7,7 @@
 //! # Parts
 //! - `levels`: thresholds of a signal; `sight`: is it seen or blind; `track`: its mean and slope;
 //! - `control`: what one signal makes of the limit; `lower`, `rise` and `blind`: the rules;
+//! - `learned`: where the law that learns the room (`plan::room`) decides instead of those rules, signal by signal;
 //! - `controller`: all signals together, the smallest proposal wins; `view`: what screen and `why` ask;
 //! - `authority`: what humans' cap and force make of the controller's limit.
 //!
@@ -44,6 +45,7 @@ mod blind;
 mod control;
 mod controller;
 mod exact;
+mod learned;
 mod levels;
 mod lower;
 mod rise;
@@ -58,5 +60,5 @@ mod tests;
 
 pub use controller::{RestoreError, Throttle};
 pub use levels::SignalLevels;
-pub use types::{Input, Load, Now, Outcome};
+pub use types::{Fleet, Governed, Input, Load, Now, Outcome};
 pub use view::{BlindReport, Ceiling, Report, SignalReport, ThrottleState};

@@ -6,7 +6,7 @@ use super::{
     control::{Control, Phase, Reason},
     words::{duration, number, value},
 };
-use crate::domain::{event::Rule, ids::Name, tuning::Tuning};
+use crate::domain::{event::Rule, ids::Name, spec::Law, tuning::Tuning};
 
 /// The limit with which work starts when a signal protects.
 const START: u32 = 2;
@@ -31,7 +31,7 @@ impl Throttle {
     }
 
     /// Every protecting signal has a fresh valid run and nothing unconfirmed.
-    fn all_fresh(&self, now: Now) -> bool {
+    pub(super) fn all_fresh(&self, now: Now) -> bool {
         self.protecting()
             .all(|(_, levels, c)| c.sight.is_fresh(levels, now.boot) && !c.track.is_lone())
     }
@@ -45,6 +45,8 @@ impl Throttle {
         let mean = control.track.mean()?;
         let (to, former, reason) = match &control.phase {
             Phase::Waiting => start(name, levels, mean, headroom),
+            // From its first samples on the learned law raises by itself.
+            _ if control.room.is_some() => return None,
             Phase::Returning { former } if mean < levels.soft => {
                 let half = (former / 2).max(1).max(control.limit);
                 let text = format!(
@@ -85,8 +87,10 @@ impl Throttle {
         if resumed {
             self.state.resumed = Some(law);
         }
-        // Of one that went blind before it allowed anything, what it allows now is paced.
-        self.begin_pace(former.max(to));
+        // Of one that went blind before it allowed anything, what it allows now is paced. The learned law admits one by one.
+        if self.law == Law::Classic {
+            self.begin_pace(former.max(to));
+        }
         Some(name.clone())
     }
 
@@ -120,7 +124,8 @@ impl Throttle {
         let (Some(levels), Some(control)) = (self.levels.get(name), self.state.signals.get(name)) else {
             return false;
         };
-        let applies = matches!(control.phase, Phase::Open | Phase::Cut | Phase::Recovering { .. });
+        let applies = control.room.is_none()
+            && matches!(control.phase, Phase::Open | Phase::Cut | Phase::Recovering { .. });
         let headroom = control.headroom(self.state.max_limit, self.state.law);
         applies && control.track.is_calm(levels) && control.limit < headroom
     }
@@ -144,7 +149,7 @@ impl Throttle {
     }
 
     /// A signal that only advises freezes growth while it is not seen or at its soft.
-    fn advice_allows(&self, now: Now) -> bool {
+    pub(super) fn advice_allows(&self, now: Now) -> bool {
         self.all()
             .filter(|(_, levels, _)| !levels.protects)
             .all(|(_, levels, c)| advises_growth(levels, c, now))

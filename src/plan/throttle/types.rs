@@ -7,6 +7,7 @@ use crate::{
         ids::Name,
     },
     host::BootInstant,
+    plan::room::Running,
 };
 use std::time::Duration;
 
@@ -64,6 +65,28 @@ pub struct Load {
     pub held_above: bool,
     /// The order's own limit.
     pub max_limit: u32,
+}
+
+/// The attempts that run, for the learned law.
+#[derive(Debug, Clone, Copy)]
+pub struct Fleet<'a> {
+    /// Each of them; the keys are the caller's.
+    pub running: &'a [Running],
+    /// Mean running time of light chunks, in seconds.
+    pub mean: f64,
+    /// The share of an hour's work that may be lost to cancels; `None`: nothing is cancelled.
+    pub cancel: Option<f64>,
+}
+
+/// What the learned law decided.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Governed {
+    /// To be journaled.
+    pub outcomes: Vec<Outcome>,
+    /// Attempts that are to be cancelled, by the caller's keys.
+    pub cancel: Vec<u64>,
+    /// Why, where any are.
+    pub why: String,
 }
 
 /// Something that is to be journaled.

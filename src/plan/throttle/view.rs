@@ -8,11 +8,16 @@ use super::{
     sight::Stage,
     words::duration,
 };
-use crate::domain::{Time, event::Rule, ids::Name, tuning::Tuning};
+use crate::{
+    domain::{Time, event::Rule, ids::Name, spec::Law, tuning::Tuning},
+    plan::room::{Admission, Terms},
+};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What the controller is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ThrottleState {
     /// Nothing holds back but `max_limit` and the pace of growth.
     Open,
@@ -49,7 +54,7 @@ impl ThrottleState {
 }
 
 /// A limit that is not exceeded for a while, because a higher one went wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// The highest limit.
     pub limit: u32,
@@ -58,7 +63,7 @@ pub struct Ceiling {
 }
 
 /// A signal without valid samples, and what follows from it when.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlindReport {
     /// The signal.
     pub signal: Name,
@@ -106,7 +111,7 @@ impl BlindReport {
 }
 
 /// One signal as the controller sees it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SignalReport {
     /// Its name.
     pub name: Name,
@@ -143,7 +148,7 @@ pub struct SignalReport {
 }
 
 /// The controller, for the screen and for `why`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The controller's limit; [`super::authority::effective_limit`] makes the effective one of it.
     pub limit: u32,
@@ -161,6 +166,12 @@ pub struct Report {
     pub pauses: (usize, usize),
     /// All signals by name.
     pub signals: Vec<SignalReport>,
+    /// By which law lag sets the limit.
+    pub law: Law,
+    /// What the learned law last went by, and of which signal.
+    pub terms: Option<(Name, Terms)>,
+    /// What it admits under the limit.
+    pub admission: Option<Admission>,
 }
 
 impl Report {
@@ -215,6 +226,9 @@ impl Throttle {
                 .all()
                 .map(|(name, levels, control)| self.signal_report(name, levels, control, now, tuning))
                 .collect(),
+            law: self.law(),
+            terms: self.terms().map(|(name, terms)| (name.clone(), *terms)),
+            admission: self.admission(now, tuning),
         }
     }
 

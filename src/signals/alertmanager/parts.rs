@@ -27,7 +27,11 @@ pub(super) fn of(firing: &BTreeSet<Labels>, matchers: &[Matcher]) -> Vec<Part> {
     }
     names
         .into_iter()
-        .map(|name| Part { name, value: Ok(1.0) })
+        .map(|name| Part {
+            name,
+            value: Ok(1.0),
+            note: String::new(),
+        })
         .collect()
 }
 

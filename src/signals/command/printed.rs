@@ -133,6 +133,7 @@ fn parts(printed: Option<Parts>) -> Result<Vec<Part>, Refused> {
             Some(number) => parts.push(Part {
                 value: Ok(usable(*number, &format!("its part {name} is"))?),
                 name,
+                note: String::new(),
             }),
             None => without.push(name),
         }

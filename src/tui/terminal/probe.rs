@@ -265,6 +265,7 @@ fn estimated(state: &State, watch: &Watch) -> Option<Estimate> {
         tuning: Tuning::default(),
         executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
         paced: BTreeSet::new(),
+        admissions: BTreeMap::new(),
         disk_low: false,
         supervised: true,
         elsewhere: BTreeMap::new(),

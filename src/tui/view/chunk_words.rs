@@ -129,7 +129,9 @@ fn open(chunk: &Chunk, scene: &Scene<'_>) -> String {
         return chunk.state.word().to_owned();
     };
     let since = clock(attempt.started.unwrap_or(attempt.intended), scene.now, scene.zone);
-    let stop = if attempt.stop_requested {
+    let stop = if attempt.braked {
+        ", being cancelled to brake"
+    } else if attempt.stop_requested {
         ", asked to stop"
     } else {
         ""

@@ -219,6 +219,11 @@ fn line(event: &Event, scene: &Scene<'_>) -> Option<Line> {
             chunks,
             event,
         )),
+        Payload::Braked { attempts, .. } => {
+            let chunks: Vec<ChunkId> = attempts.iter().map(|a| a.chunk).collect();
+            let what = "cancelled to brake, run again later";
+            Some(marked(look, ChunkState::Cancelled, what, &chunks, event))
+        }
         Payload::RerunRequested { chunks, .. } => Some(marked(
             look,
             ChunkState::Queued,
