@@ -241,7 +241,6 @@ async fn a_wrong_query_is_told_in_the_servers_words_about_our_query() {
 #[tokio::test]
 async fn the_age_can_be_asked_for_otherwise() {
     let mut config = signal("sum(steady_lag)");
-    #[allow(irrefutable_let_patterns)] // there will be others
     let SourceConfig::Prometheus(prometheus) = &mut config.source else {
         unreachable!("made above")
     };

@@ -6,7 +6,7 @@ use super::{
     partial,
 };
 use crate::{
-    config::{AirflowConfig, Config, ExecutorConfig, Places, SourceConfig},
+    config::{AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SourceConfig, Unit},
     domain::{human, ids::Name, spec::Spec, text},
     executor::{
         airflow::{AirflowSetup, Survey, survey},
@@ -167,6 +167,7 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
                     .filter(|p| !p.note.is_empty())
                     .map(|p| format!("; {}: {}", p.name, p.note))
                     .collect();
+                let value = shown(value, signal.unit);
                 Finding::ok(
                     what,
                     format!("{value}{worst}, {} old{skew}{notes}", human::age(age)),
@@ -175,24 +176,57 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
             Reading::NoSample { why, .. } => {
                 Finding::bad(what, format!("no sample: {why}"), way_out(&signal.source))
             }
-            Reading::Failed(error) => Finding::bad(
-                what,
-                error.to_string(),
-                format!(
-                    "look at {} in [signals.{name}], and whether it answers from this host",
-                    place(&signal.source)
-                ),
-            ),
+            Reading::Failed(error) => {
+                Finding::bad(what, error.to_string(), unreachable(name, &signal.source))
+            }
         });
     }
     findings
+}
+
+/// What to do about a source that does not answer.
+fn unreachable(name: &Name, source: &SourceConfig) -> String {
+    match source {
+        SourceConfig::Command(source) => by_hand(source),
+        SourceConfig::Kafka(_) | SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => format!(
+            "look at {} in [signals.{name}], and whether it answers from this host",
+            place(source)
+        ),
+    }
+}
+
+fn by_hand(source: &CommandConfig) -> String {
+    let word = |word: &String| {
+        let plain = |c: char| c.is_alphanumeric() || "_-./:=,@%+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words: Vec<String> = source.command.iter().map(word).collect();
+    text::clean(&format!(
+        "run it by hand in {}, as this user: {}",
+        source.folder.display(),
+        words.join(" ")
+    ))
+}
+
+/// A value for people. Of alerts only whether they fire counts.
+fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Alerts if value == 0.0 => "quiet".to_owned(),
+        Unit::Alerts => "firing".to_owned(),
+        Unit::Messages | Unit::Seconds => value.to_string(),
+    }
 }
 
 /// The keys that say where a source is.
 const fn place(source: &SourceConfig) -> &'static str {
     match source {
         SourceConfig::Kafka(_) => "brokers, tls and sasl",
-        SourceConfig::Prometheus(_) => "url",
+        SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => "url",
+        SourceConfig::Command(_) => "command",
     }
 }
 
@@ -201,6 +235,11 @@ fn way_out(source: &SourceConfig) -> String {
     match source {
         SourceConfig::Kafka(_) => "compare with kafka-consumer-groups.sh --describe; the user needs Describe on the groups and topics".to_owned(),
         SourceConfig::Prometheus(source) => format!("try the query in Prometheus itself: {}", source.query),
+        SourceConfig::Alertmanager(source) => format!(
+            "look at {}/#/alerts: all members have to answer, and the watchdog has to be in the list",
+            source.http.url
+        ),
+        SourceConfig::Command(source) => by_hand(source),
     }
 }
 

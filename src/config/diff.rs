@@ -2,8 +2,9 @@
 //! people. No line holds a secret, nor where one comes from.
 
 use super::{
-    AirflowAuth, AirflowConfig, BackfillConfig, Config, ExecutorConfig, HttpAuth, HttpConfig, KafkaConfig,
-    KafkaSasl, PrometheusConfig, SignalConfig, SourceConfig, Unit, tuning,
+    AirflowAuth, AirflowConfig, AlertmanagerConfig, BackfillConfig, CommandConfig, Config, ExecutorConfig,
+    HttpAuth, HttpConfig, KafkaConfig, KafkaSasl, Matcher, PrometheusConfig, SignalConfig, SourceConfig,
+    Unit, tuning,
 };
 use crate::domain::{
     human,
@@ -165,11 +166,9 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     match (&old.source, &new.source) {
         (SourceConfig::Kafka(a), SourceConfig::Kafka(b)) => kafka(lines, key, a, b),
         (SourceConfig::Prometheus(a), SourceConfig::Prometheus(b)) => prometheus(lines, key, a, b),
-        _ => lines.value(
-            &format!("{key}.kind"),
-            source_kind(&old.source),
-            source_kind(&new.source),
-        ),
+        (SourceConfig::Alertmanager(a), SourceConfig::Alertmanager(b)) => alertmanager(lines, key, a, b),
+        (SourceConfig::Command(a), SourceConfig::Command(b)) => command(lines, key, a, b),
+        (a, b) => lines.value(&format!("{key}.kind"), source_kind(a), source_kind(b)),
     }
     lines.value(&format!("{key}.unit"), unit(old.unit), unit(new.unit));
     lines.value(&format!("{key}.low"), old.low, new.low);
@@ -179,13 +178,6 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
     let time = human::exact_duration;
     lines.value(&format!("{key}.interval"), time(old.interval), time(new.interval));
     lines.value(&format!("{key}.role"), role(old.protects), role(new.protects));
-}
-
-const fn source_kind(source: &SourceConfig) -> &'static str {
-    match source {
-        SourceConfig::Kafka(_) => "kafka",
-        SourceConfig::Prometheus(_) => "prometheus",
-    }
 }
 
 fn kafka(lines: &mut Lines, key: &str, old: &KafkaConfig, new: &KafkaConfig) {
@@ -238,6 +230,54 @@ fn prometheus(lines: &mut Lines, key: &str, old: &PrometheusConfig, new: &Promet
     lines.changed(&format!("{key}.query"), &old.query, &new.query);
     lines.changed(&format!("{key}.age_query"), &old.age_query, &new.age_query);
     http(lines, key, &old.http, &new.http);
+}
+
+const fn source_kind(source: &SourceConfig) -> &'static str {
+    match source {
+        SourceConfig::Kafka(_) => "kafka",
+        SourceConfig::Prometheus(_) => "prometheus",
+        SourceConfig::Alertmanager(_) => "alertmanager",
+        SourceConfig::Command(_) => "command",
+    }
+}
+
+fn alertmanager(lines: &mut Lines, key: &str, old: &AlertmanagerConfig, new: &AlertmanagerConfig) {
+    // Named one by one, so that a new field cannot be forgotten here.
+    let AlertmanagerConfig {
+        http: endpoint,
+        members,
+        matchers,
+        silenced,
+        inhibited,
+        watchdog,
+    } = old;
+    let shown = |matchers: &[Matcher]| or_none(&Some(matchers).filter(|m| !m.is_empty()).map(joined));
+    lines.value(&format!("{key}.matchers"), shown(matchers), shown(&new.matchers));
+    lines.value(&format!("{key}.watchdog"), shown(watchdog), shown(&new.watchdog));
+    lines.value(&format!("{key}.members"), names(members), names(&new.members));
+    lines.value(&format!("{key}.silenced"), silenced, new.silenced);
+    lines.value(&format!("{key}.inhibited"), inhibited, new.inhibited);
+    http(lines, key, endpoint, &new.http);
+}
+
+fn joined(matchers: &[Matcher]) -> String {
+    matchers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn command(lines: &mut Lines, key: &str, old: &CommandConfig, new: &CommandConfig) {
+    let CommandConfig {
+        command,
+        folder,
+        deadline,
+    } = old;
+    lines.changed(&format!("{key}.command"), command, &new.command);
+    lines.value(&format!("{key} folder"), shown(folder), shown(&new.folder));
+    let time = human::exact_duration;
+    lines.value(&format!("{key}.deadline"), time(*deadline), time(new.deadline));
 }
 
 fn http(lines: &mut Lines, key: &str, old: &HttpConfig, new: &HttpConfig) {

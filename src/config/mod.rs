@@ -28,9 +28,9 @@ pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
 pub use signals::{
-    Expect, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, SaslMechanism, WithoutCommit,
+    AlertmanagerConfig, CommandConfig, Expect, HttpAuth, HttpConfig, Isolation, KafkaConfig, KafkaIdentity,
+    KafkaSasl, KafkaTls, MatchOp, Matcher, PrometheusConfig, SaslMechanism, WithoutCommit,
 };
-pub use signals::{HttpAuth, HttpConfig, PrometheusConfig};
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
 use secret::SecretSource;
@@ -207,6 +207,10 @@ pub enum SourceConfig {
     Kafka(KafkaConfig),
     /// An instant query.
     Prometheus(PrometheusConfig),
+    /// Whether alerts fire.
+    Alertmanager(AlertmanagerConfig),
+    /// What a program prints.
+    Command(CommandConfig),
 }
 
 /// One order, as configured now. `Started` freezes its spec in the journal.

@@ -3,6 +3,8 @@
 //! A reading is a valid number with the time of its measurement, or *no sample* with the reason. Nothing is ever
 //! replaced by zero, by the last value, or by a guess.
 
+pub mod alertmanager;
+pub mod command;
 pub mod kafka;
 pub mod prometheus;
 pub mod validity;
@@ -92,5 +94,9 @@ pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, A
     match &config.source {
         SourceConfig::Kafka(source) => Ok(Arc::new(kafka::Kafka::new(name.as_str(), source, config.unit))),
         SourceConfig::Prometheus(source) => Ok(Arc::new(prometheus::Prometheus::new(name.as_str(), source)?)),
+        SourceConfig::Alertmanager(source) => {
+            Ok(Arc::new(alertmanager::Alertmanager::new(name.as_str(), source)?))
+        }
+        SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(name.as_str(), source))),
     }
 }

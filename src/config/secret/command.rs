@@ -1,30 +1,16 @@
 //! A secret that a program prints.
-//!
-//! The program gets no terminal and nothing to read. Where the system has the `setsid` program it runs in a session
-//! of its own, so that it can neither draw a password prompt over the screen nor read what the operator types;
-//! elsewhere it is at least in a process group of its own, where a read from the terminal stops it and the deadline
-//! ends it.
 
 use super::{SECRET_CAP, Secret, SecretError};
-use crate::domain::text::one_line;
+use crate::{
+    domain::text::one_line,
+    host::program::{End, Program},
+};
 use std::{
-    io::Read,
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::JoinHandle,
-    time::{Duration, Instant},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    time::Duration,
 };
 
 type Outcome = Result<Secret, SecretError>;
-
-/// How often the end of a program is looked for.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long output is waited for after its program has ended.
-const DRAIN: Duration = Duration::from_millis(250);
-/// How much error output is kept.
-const WORDS_CAP: usize = 4096;
 
 /// One run that several callers wait for.
 #[derive(Default)]
@@ -76,155 +62,52 @@ fn program_of(argv: &[String]) -> String {
         .map_or_else(|| "the command".to_owned(), |p| one_line(p, 120))
 }
 
-/// Runs a program to its end, or to the deadline.
+/// Runs a program to its end, or to the deadline. What it leaves running goes on: a program may start the agent that
+/// keeps what it needs.
 fn run(argv: &[String], deadline: Duration) -> Outcome {
     let program = program_of(argv);
-    let mut child = start(argv)?;
-    let group = i32::try_from(child.id())
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let end_group = || {
-        if let Some(group) = group {
-            // It may be gone already; then there is nothing to end.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-    };
-    let out = Tap::open(child.stdout.take(), SECRET_CAP + 1);
-    let err = Tap::open(child.stderr.take(), WORDS_CAP);
-    let Some(status) = wait(&mut child, deadline) else {
-        end_group();
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(SecretError::Timeout {
-            program,
-            after: deadline,
-        });
-    };
-    // What it left running may hold the pipe open; the value is there already.
-    if !out.closed_within(DRAIN) || !err.closed_within(DRAIN) {
-        end_group();
+    let ended = Program {
+        argv,
+        folder: None,
+        environment: None,
+        deadline,
+        cap: SECRET_CAP,
+        may_leave_children: true,
     }
-    if !status.success() {
-        return Err(SecretError::Failed {
+    .run(&AtomicBool::new(false))
+    .map_err(|why| SecretError::NotStarted {
+        program: program.clone(),
+        why,
+    })?;
+    match ended.end {
+        End::Exited(status) if status.success() => value_of(ended.out, &format!("the output of {program}")),
+        End::Flood => Err(SecretError::TooLarge(format!("the output of {program}"))),
+        End::Exited(status) => Err(SecretError::Failed {
             program,
             status: status.to_string(),
-            words: one_line(&String::from_utf8_lossy(&err.taken()), 200),
-        });
+            words: one_line(&String::from_utf8_lossy(&ended.first_words), 200),
+        }),
+        End::Deadline | End::Stopped => Err(SecretError::Timeout {
+            program,
+            after: deadline,
+        }),
     }
-    value_of(out.taken(), &format!("the output of {program}"))
 }
 
 fn value_of(bytes: Vec<u8>, place: &str) -> Outcome {
-    if bytes.len() > SECRET_CAP {
-        return Err(SecretError::TooLarge(place.to_owned()));
-    }
     let text = String::from_utf8(bytes).map_err(|_| SecretError::NotText(place.to_owned()))?;
     super::non_empty(text.trim_end_matches(['\r', '\n']).to_owned(), || {
         place.to_owned()
     })
 }
 
-fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
-    let end = Instant::now() + deadline;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < end => std::thread::sleep(LOOK),
-            _ => return None,
-        }
-    }
-}
-
-fn start(argv: &[String]) -> Result<Child, SecretError> {
-    let not_started = |why: String| SecretError::NotStarted {
-        program: program_of(argv),
-        why,
-    };
-    let (program, arguments) = argv
-        .split_first()
-        .ok_or_else(|| not_started("it has no program".to_owned()))?;
-    // Looked up here, because behind `setsid` a missing program would look like a failing one.
-    let program = find(program).ok_or_else(|| not_started("no such program".to_owned()))?;
-    let mut command = match find("setsid") {
-        Some(setsid) => {
-            let mut command = Command::new(setsid);
-            command.arg(program);
-            command
-        }
-        None => {
-            let mut command = Command::new(program);
-            command.process_group(0);
-            command
-        }
-    };
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| not_started(e.to_string()))
-}
-
-/// Where a program is: as given if it has a slash, else the first of that name in `PATH`.
-fn find(program: &str) -> Option<PathBuf> {
-    if program.is_empty() {
-        return None;
-    }
-    if program.contains('/') {
-        return Path::new(program).is_file().then(|| PathBuf::from(program));
-    }
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|dir| dir.join(program))
-        .find(|path| path.is_file())
-}
-
-/// Reads a pipe to its end in a thread, keeps the first bytes and drops the rest.
-struct Tap {
-    kept: Arc<Mutex<Vec<u8>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Tap {
-    fn open(pipe: Option<impl Read + Send + 'static>, cap: usize) -> Self {
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&kept);
-        let reader = pipe.map(|pipe| std::thread::spawn(move || drain(pipe, &sink, cap)));
-        Self { kept, reader }
-    }
-
-    fn closed_within(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience;
-        while self.reader.as_ref().is_some_and(|r| !r.is_finished()) {
-            if Instant::now() >= end {
-                return false;
-            }
-            std::thread::sleep(LOOK);
-        }
-        true
-    }
-
-    fn taken(&self) -> Vec<u8> {
-        std::mem::take(&mut *lock(&self.kept))
-    }
-}
-
-fn drain(mut pipe: impl Read, sink: &Mutex<Vec<u8>>, cap: usize) {
-    let mut block = [0u8; 4096];
-    while let Ok(n) = pipe.read(&mut block) {
-        if n == 0 {
-            return;
-        }
-        let mut kept = lock(sink);
-        let room = cap.saturating_sub(kept.len()).min(n);
-        kept.extend(block.iter().take(room));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::secret::SecretSource;
+    use crate::{config::secret::SecretSource, host::program::find};
+    use std::{path::Path, time::Instant};
+
+    const LOOK: Duration = Duration::from_millis(5);
 
     fn sh(script: &str) -> Vec<String> {
         vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()]
@@ -241,7 +124,7 @@ mod tests {
         let read = run(&sh("read x && exit 9; echo nothing"), Duration::from_secs(5)).unwrap();
         assert_eq!(read.reveal(), "nothing");
         // The leader of a session of its own has no controlling terminal, whatever we have.
-        if find("setsid").is_some() && Path::new("/proc/self/stat").exists() {
+        if find("setsid", None).is_some() && Path::new("/proc/self/stat").exists() {
             let script = "set -- $(cat /proc/$$/stat); echo $1 $6";
             let ids = run(&sh(script), Duration::from_secs(5)).unwrap();
             let (pid, session) = ids.reveal().split_once(' ').unwrap();

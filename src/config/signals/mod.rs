@@ -1,17 +1,27 @@
 //! `[signals.NAME]`: lag sources and their thresholds. What all kinds have is here, each kind has a file of its own.
 
+mod alertmanager;
+mod command;
 mod http;
 mod kafka;
+mod matcher;
 mod prometheus;
 
+pub use alertmanager::AlertmanagerConfig;
+pub use command::CommandConfig;
 pub use http::{HttpAuth, HttpConfig};
 pub(super) use http::{headers, user};
 pub use kafka::{
     Expect, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, SaslMechanism, WithoutCommit,
 };
+pub use matcher::{MatchOp, Matcher};
 pub use prometheus::PrometheusConfig;
 
-use super::{SignalConfig, SourceConfig, Unit, problem::Report, read::Section};
+use super::{
+    SignalConfig, SourceConfig, Unit,
+    problem::{self, Report},
+    read::Section,
+};
 use std::{path::Path, time::Duration};
 
 /// The keys of every kind.
@@ -26,16 +36,33 @@ const OF_ALERTS: (f64, f64, f64, f64) = (0.25, 0.5, 0.75, 2.0);
 enum Kind {
     Kafka,
     Prometheus,
+    Alertmanager,
+    Command,
 }
 
 impl Kind {
-    const WORDS: [(&str, Self); 2] = [("kafka", Self::Kafka), ("prometheus", Self::Prometheus)];
+    const WORDS: [(&str, Self); 4] = [
+        ("kafka", Self::Kafka),
+        ("prometheus", Self::Prometheus),
+        ("alertmanager", Self::Alertmanager),
+        ("command", Self::Command),
+    ];
 
     /// The keys that only this kind has.
     const fn keys(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::Kafka => &[&LEVELS, &kafka::KEYS],
             Self::Prometheus => &[&LEVELS, &prometheus::KEYS, &http::KEYS],
+            Self::Alertmanager => &[&alertmanager::KEYS, &http::KEYS],
+            Self::Command => &[&LEVELS, &command::KEYS],
+        }
+    }
+
+    /// The unit of a kind that has only one: then the levels are fixed, too.
+    const fn unit(self) -> Option<Unit> {
+        match self {
+            Self::Kafka | Self::Prometheus | Self::Command => None,
+            Self::Alertmanager => Some(Unit::Alerts),
         }
     }
 
@@ -43,13 +70,15 @@ impl Kind {
         match self {
             Self::Kafka => kafka::read(report, section, folder).map(SourceConfig::Kafka),
             Self::Prometheus => prometheus::read(report, section, folder).map(SourceConfig::Prometheus),
+            Self::Alertmanager => alertmanager::read(report, section, folder).map(SourceConfig::Alertmanager),
+            Self::Command => command::read(report, section, folder).map(SourceConfig::Command),
         }
     }
 }
 
 fn one_of<T>(words: &[(&str, T)]) -> String {
     let quoted: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-    quoted.join(" or ")
+    problem::one_of(&quoted.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Time between two reads unless the file says otherwise.
@@ -70,7 +99,10 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
         section.only(report, &keys);
     }
     let source = kind.and_then(|kind| kind.source(report, section, folder));
-    let unit = unit(report, section);
+    let unit = match kind {
+        Some(kind) => kind.unit().or_else(|| unit(report, section)),
+        None => None,
+    };
     let levels = levels(report, section, unit);
     let interval = time(report, section, "interval", INTERVAL);
     let protects = match section.get("role") {

@@ -1,13 +1,10 @@
 //! The environment of a command: a short list of ours, what the backfill's order says, and nothing else.
 
-use crate::executor::RunOrder;
+use crate::{executor::RunOrder, host::is_plain};
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
 };
-
-/// Variables of ours that every command gets, with all that start with `LC_`.
-const ALWAYS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR"];
 
 /// Everything but the secrets. Later ones win: ours by rule, ours by `env_pass`, the order's `env`, `BACKFILL_*`.
 pub fn environment(
@@ -16,9 +13,8 @@ pub fn environment(
     backfill: BTreeMap<String, String>,
 ) -> Vec<(OsString, OsString)> {
     let passed = |name: &OsStr| {
-        name.to_str().is_some_and(|name| {
-            ALWAYS.contains(&name) || name.starts_with("LC_") || order.spec.env_pass.iter().any(|n| n == name)
-        })
+        let by_order = |name: &str| order.spec.env_pass.iter().any(|n| n == name);
+        is_plain(name) || name.to_str().is_some_and(by_order)
     };
     let mut all: BTreeMap<OsString, OsString> = ours
         .iter()

@@ -1,0 +1,114 @@
+//! `check` asks every lag source once, and says what to do where none answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::Value;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    process::{Command, Stdio},
+};
+
+/// Exit code and findings about signals of a configuration, in a folder with a program that prints a lag.
+fn check(signals: &str) -> (i32, Vec<Value>) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("lag.sh");
+    let text =
+        "#!/bin/sh\necho '{\"lag\": 12, \"age_s\": 3, \"parts\": {\"orders/0\": 3, \"orders/1\": 12}}'\n";
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let config =
+        format!("[journal]\npath = \"state/journal.db\"\n[executors.here]\nkind = \"local\"\n{signals}");
+    fs::write(dir.path().join("config.toml"), config).unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_backfill"))
+        .args(["check", "--json", "--config"])
+        .arg(dir.path().join("config.toml"))
+        // Not the folder of the configuration: paths start there all the same.
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said: Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
+    let findings = said["findings"].as_array().unwrap().iter();
+    let signals = findings.filter(|f| f["what"].as_str().unwrap().starts_with("signal "));
+    (out.status.code().unwrap(), signals.cloned().collect())
+}
+
+/// An Alertmanager that lists the same for every request.
+fn alertmanager(list: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 8192]);
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                list.len()
+            );
+            let _ = stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(list.as_bytes()));
+        }
+    });
+    url
+}
+
+#[test]
+fn a_program_is_run_once_where_the_configuration_is_and_its_worst_part_is_named() {
+    let (code, said) =
+        check("[signals.clicks]\nkind = \"command\"\ncommand = [\"./lag.sh\"]\nunit = \"seconds\"\n");
+    assert_eq!(said[0]["says"], "12 (orders/1), 3s old");
+    assert_eq!((code, said.len()), (0, 1));
+}
+
+#[test]
+fn a_program_that_fails_is_told_with_its_words_and_how_to_run_it_by_hand() {
+    let (code, said) = check(
+        "[signals.bad]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"echo 'no broker' >&2; exit 2\"]\n\
+         unit = \"seconds\"\n",
+    );
+    assert_eq!(code, 2);
+    assert!(
+        said[0]["says"]
+            .as_str()
+            .unwrap()
+            .ends_with("exit status: 2: no broker"),
+        "{said:?}"
+    );
+    let mend = said[0]["mend"].as_str().unwrap();
+    assert!(
+        mend.contains(r"sh -c 'echo '\''no broker'\'' >&2; exit 2'"),
+        "{mend}"
+    );
+}
+
+#[test]
+fn an_alert_fires_or_is_quiet_and_a_missing_watchdog_is_told() {
+    let firing = alertmanager(
+        r#"[{"labels":{"alertname":"HighLag"},"updatedAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-01T00:04:00Z",
+        "status":{"state":"active","silencedBy":[],"inhibitedBy":[]}}]"#,
+    );
+    let empty = alertmanager("[]");
+    let signal = |name: &str, url: &str, more: &str| {
+        format!(
+            "[signals.{name}]\nkind = \"alertmanager\"\nurl = \"{url}\"\nmatchers = [\"alertname=HighLag\"]\n{more}"
+        )
+    };
+    let config = signal("a", &firing, "")
+        + &signal("b", &empty, "")
+        + &signal("c", &empty, "watchdog = [\"alertname=Watchdog\"]\n");
+    let (code, said) = check(&config);
+    let says = |i: usize| said[i]["says"].as_str().unwrap();
+    assert_eq!((says(0), says(1)), ("firing (HighLag), 0s old", "quiet, 0s old"));
+    assert!(
+        says(2).starts_with("no sample: the watchdog (alertname=\"Watchdog\") does not fire"),
+        "{said:?}"
+    );
+    assert!(
+        said[2]["mend"].as_str().unwrap().contains("/#/alerts"),
+        "{said:?}"
+    );
+    assert_eq!(code, 2);
+}
