@@ -10,13 +10,14 @@ use crate::{
     config::{HttpConfig, PrometheusConfig, SignalConfig, SourceConfig, Unit},
     domain::{
         event::{NewEvent, Payload, Rule},
+        failure::FailureClass,
         ids::AttemptId,
         state::{ChunkState, State},
         tuning::Tuning,
     },
-    executor::{Probe, SubmitAnswer},
+    executor::{Probe, RunEnd, RunUpdate, SubmitAnswer},
     host::boot_now,
-    plan::testing::Night,
+    plan::testing::{Night, failure},
 };
 use chrono::Duration;
 use std::collections::BTreeMap;
@@ -404,4 +405,28 @@ fn what_could_not_leave_is_no_failure_and_nothing_follows_it_before_the_executor
     desk.take(Input::Health(here, Ok(())));
     desk.decide();
     assert_eq!(submits(&desk.append()).len(), 4);
+}
+
+/// The brake of the learned law: asked to stop, told what became of it, and started again when it is admitted.
+#[test]
+fn a_run_that_the_throttle_cancels_is_stopped_and_its_chunk_starts_again() {
+    let mut night = Night::new(1);
+    let day = night.day(0);
+    night.start(day);
+    let attempt = night.attempt(day);
+    let (attempts, why) = (vec![attempt.clone()], "orders would reach 110 s".to_owned());
+    night.ours(Payload::Braked { attempts, why });
+    let mut desk = Desk::new(night);
+    desk.tick();
+    assert!(desk.append().contains(&Effect::Stop(attempt.clone())));
+    let end = RunEnd {
+        cancelled: true,
+        ..RunEnd::failed(failure(FailureClass::Other))
+    };
+    desk.take(Input::Run(attempt.clone(), RunUpdate::Ended(end)));
+    assert_eq!(desk.state_of(0), ChunkState::Pending);
+    desk.decide();
+    let again = desk.append();
+    let again = submits(&again);
+    assert_eq!((again.len(), again[0].no), (1, attempt.no + 1));
 }

@@ -4,15 +4,22 @@ use crate::{
     config::{Config, ExecutorConfig, Places},
     domain::{
         Time,
-        ids::{AttemptId, Name},
+        ids::{AttemptId, BackfillId, Name},
         state::Backfill,
     },
     executor::local,
     host::boot_now,
     journal::{HolderView, Journal, Liveness, Observation, free_bytes},
-    plan::decide::{ExecutorFacts, Surroundings},
+    plan::{
+        decide::{ExecutorFacts, Surroundings},
+        room::Admission,
+        throttle::Report,
+    },
 };
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a supervisor told of a throttle longer ago says nothing about what may start now.
+const TOLD_LATELY: chrono::Duration = chrono::Duration::seconds(15);
 
 /// What is known beside the state, from the lease, the configuration and what the supervisor last saw.
 pub fn surroundings(
@@ -38,7 +45,7 @@ pub fn surroundings(
             .map(|(n, e)| (n.clone(), facts(n, e.slots())))
             .collect(),
         paced: BTreeSet::new(),
-        admissions: BTreeMap::new(),
+        admissions: admissions(journal, now),
         disk_low: room.is_some_and(Room::is_low),
         supervised: holder.is_some_and(|h| is_alive(h) || waits_for_room(h)),
         elsewhere: BTreeMap::new(),
@@ -120,4 +127,23 @@ pub fn problem_since(journal: &Journal, executor: &Name, since: Time) -> Option<
 fn problem(seen: &Observation) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(&seen.json).ok()?;
     value.get("problem")?.as_str().map(str::to_owned)
+}
+
+/// What the supervisor last told of a backfill's throttle, and when; `None` if it never did, or in another version's words.
+pub fn throttle(journal: &Journal, id: &BackfillId) -> Option<(Time, Report)> {
+    let seen = journal.observations("throttle").ok()?;
+    let last = seen.into_iter().find(|o| o.key == id.as_str())?;
+    Some((last.as_of, serde_json::from_str(&last.json).ok()?))
+}
+
+/// What the learned law admitted when that was last told, unless it is so long ago that it says nothing about now.
+fn admissions(journal: &Journal, now: Time) -> BTreeMap<BackfillId, Admission> {
+    let told = journal.observations("throttle").unwrap_or_default();
+    let lately = told.into_iter().filter(|o| (now - o.as_of).abs() < TOLD_LATELY);
+    lately
+        .filter_map(|o| {
+            let report: Report = serde_json::from_str(&o.json).ok()?;
+            Some((o.key.parse().ok()?, report.admission?))
+        })
+        .collect()
 }

@@ -8,12 +8,15 @@ use super::{
     model::{ExecutorView, Feed, LeaseView, SignalView},
     terminal::run::Inbox,
 };
-use crate::domain::{
-    Time,
-    event::Event,
-    ids::{AttemptId, Name},
-    state::State,
-    text::one_line,
+use crate::{
+    domain::{
+        Time,
+        event::Event,
+        ids::{AttemptId, Name},
+        state::State,
+        text::one_line,
+    },
+    plan::throttle::Report,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -48,6 +51,8 @@ pub struct News {
     pub lease_age: Option<Duration>,
     /// Limit and running weight of the watched backfill.
     pub limits: Option<VecDeque<(Time, u32, u32)>>,
+    /// What the throttle of the selected backfill does, by the supervisor's word.
+    pub throttle: Option<Option<(Time, Report)>>,
     /// When the watched backfill will be done.
     pub estimate: Option<Option<Estimate>>,
     /// When the journal was last read successfully.
@@ -71,6 +76,7 @@ pub fn nothing_known(now: Time) -> Feed {
         executors: BTreeMap::new(),
         lease: LeaseView::Nobody,
         limits: VecDeque::new(),
+        throttle: None,
         estimate: None,
         as_of: now,
         problem: None,
@@ -100,6 +106,7 @@ impl News {
         take(&mut self.lease, newer.lease);
         take(&mut self.lease_age, newer.lease_age);
         take(&mut self.limits, newer.limits);
+        take(&mut self.throttle, newer.throttle);
         take(&mut self.estimate, newer.estimate);
         take(&mut self.as_of, newer.as_of);
         take(&mut self.problem, newer.problem);
@@ -131,6 +138,9 @@ impl News {
         }
         if let Some(limits) = self.limits {
             feed.limits = limits;
+        }
+        if let Some(throttle) = self.throttle {
+            feed.throttle = throttle;
         }
         if let Some(estimate) = self.estimate {
             feed.estimate = estimate;

@@ -15,7 +15,7 @@ use crate::{
         ids::{AttemptId, BackfillId, ChunkId, Name},
         state::State,
     },
-    plan::{preview::Preview, why::Why},
+    plan::{preview::Preview, throttle::Report, why::Why},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -96,6 +96,8 @@ pub struct Feed {
     pub lease: LeaseView,
     /// Limit and running weight of the selected backfill over the shown window: (when, limit, running).
     pub limits: VecDeque<(Time, u32, u32)>,
+    /// What the throttle of the selected backfill does and goes by, and when that was so; `None` where nobody told.
+    pub throttle: Option<(Time, Report)>,
     /// When the selected backfill will be done; `None` until that was looked into.
     pub estimate: Option<Estimate>,
     /// When the journal was last read successfully.

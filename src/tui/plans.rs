@@ -14,6 +14,7 @@ use crate::{
     plan::{
         decide::{ExecutorFacts, Surroundings},
         preview::{self, Preview},
+        room::Admission,
         why::{self, Why},
     },
 };
@@ -38,9 +39,19 @@ impl Planner for Plans {
 
     fn why(&self, feed: &Feed, backfill: &BackfillId, chunk: ChunkId, now: Time) -> Option<Why> {
         let backfill = feed.state.backfills.get(backfill)?;
-        let around = surroundings(&feed.executors, &feed.lease, &self.tuning, now);
+        let mut around = surroundings(&feed.executors, &feed.lease, &self.tuning, now);
+        around.admissions.extend(admission(feed, backfill, now));
         why::why(&feed.state, backfill, chunk, &around)
     }
+}
+
+/// What the learned law admits of the selected backfill, if it was told lately.
+pub(super) fn admission(feed: &Feed, backfill: &Backfill, now: Time) -> Option<(BackfillId, Admission)> {
+    let (at, report) = feed.throttle.as_ref()?;
+    let lately = now - *at < chrono::Duration::seconds(15);
+    lately
+        .then(|| Some((backfill.id.clone(), report.admission?)))
+        .flatten()
 }
 
 /// What the planner is told beside the journal's state.

@@ -20,7 +20,7 @@ use crate::{
     },
     executor::local,
     journal::{AppendError, Follower, Journal, Options, Scope, Sightings},
-    plan::decide::Surroundings,
+    plan::{decide::Surroundings, throttle::Report},
     supervisor::glance,
 };
 use chrono::{Duration, Utc};
@@ -161,6 +161,7 @@ impl Opened {
             executors: Some(executors),
             lease: Some(lease),
             limits: Some(self.limits(watch, now)),
+            throttle: Some(self.throttle(watch)),
             as_of: Some(now),
             // A rejected configuration is an event and a line of `status`; the journal itself can be read.
             problem: Some(None),
@@ -297,6 +298,12 @@ impl Opened {
             (name.clone(), view)
         };
         self.config.executors.iter().map(view).collect()
+    }
+
+    /// What a supervisor last told of the throttle; a text of another version tells nothing.
+    fn throttle(&self, watch: &Watch) -> Option<(Time, Report)> {
+        let id = watch.backfill.as_ref()?;
+        glance::throttle(self.follower.journal(), id)
     }
 
     fn limits(&mut self, watch: &Watch, now: Time) -> Limits {

@@ -493,6 +493,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
             age: Duration::from_secs(12),
         },
         limits: limits(now),
+        throttle: None,
         as_of: now,
         problem: None,
         log: None,

@@ -24,6 +24,8 @@ pub enum Mode {
 pub struct LagEndpoint {
     pub url: String,
     mode: Arc<Mutex<Mode>>,
+    /// The lag of the next answer only.
+    spike: Arc<Mutex<Option<f64>>>,
 }
 
 impl LagEndpoint {
@@ -32,13 +34,24 @@ impl LagEndpoint {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mode = Arc::new(Mutex::new(first));
         let turned = Arc::clone(&mode);
+        let spike = Arc::new(Mutex::new(None));
+        let next = Arc::clone(&spike);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let mode = turned.lock().unwrap().clone();
+                let once = next.lock().unwrap().take();
+                let mode = once.map_or_else(|| turned.lock().unwrap().clone(), Mode::Lag);
                 std::thread::spawn(move || answer(stream, &mode));
             }
         });
-        Self { url, mode }
+        Self { url, mode, spike }
+    }
+
+    /// Answers once with this lag, and then as before. Returns when that has happened.
+    pub fn spike(&self, lag: f64) {
+        self.spike.lock().unwrap().replace(lag);
+        while self.spike.lock().unwrap().is_some() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub fn turn(&self, mode: Mode) {

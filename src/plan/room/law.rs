@@ -211,7 +211,10 @@ impl Law {
             return Err(Doubt::Old);
         }
         let leapt = self.sight.has_leapt();
-        if let Err(doubt) = self.sight.doubt(now, lag, before, &self.model) {
+        if let Err(doubt) = self
+            .sight
+            .doubt(now, lag, before, &self.model, &times.of(self.levels.interval))
+        {
             // Two such samples are two past hard.
             if doubt == Doubt::Leapt && lag > self.levels.hard {
                 self.over_hard = 1;

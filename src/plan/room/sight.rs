@@ -1,7 +1,10 @@
 //! Which samples are believed. A metric that froze, or that reads 0 because its exporter lost its source, looks healthy:
 //! it answers, and its times are fresh.
 
-use super::model::{EMPTY, Model};
+use super::{
+    model::{EMPTY, Model},
+    times::Times,
+};
 use serde::{Deserialize, Serialize};
 
 /// So many equal values in a row, with something waiting, are no measurements: what lives jitters.
@@ -10,13 +13,9 @@ const EQUAL: u32 = 5;
 const KNOWN_AFTER: u32 = 40;
 /// An empty queue right after this many standard deviations more than the model foretold is not believed.
 const UNLIKELY: f64 = 5.0;
-/// What is not believed because it is unlikely is believed if it stays the same for so long, in seconds.
-const BELIEVED_AFTER: f64 = 3_600.0;
 /// Lag that falls by more than this, and by more than so much a second, was not worked off; what rises by it is a slip
 /// unless it stays.
 const FALLS: (f64, f64) = (20.0, 2.0);
-/// After so long without a valid sample the last one says nothing about the next, in seconds.
-const FORGOTTEN: f64 = 120.0;
 
 /// A source whose samples are the same as the one before more often than this does not jitter.
 const JITTERS: f64 = 0.3;
@@ -78,18 +77,25 @@ impl Sight {
     ///
     /// # Errors
     /// Why it is not.
-    pub fn doubt(&mut self, now: f64, lag: f64, before: Option<Before>, model: &Model) -> Result<(), Doubt> {
+    pub fn doubt(
+        &mut self,
+        now: f64,
+        lag: f64,
+        before: Option<Before>,
+        model: &Model,
+        times: &Times,
+    ) -> Result<(), Doubt> {
         if self.is_frozen(lag) {
             return Err(Doubt::Frozen);
         }
         if let Some((value, since)) = self.doubted {
-            if value == lag && now - since < BELIEVED_AFTER {
+            if value == lag && now - since < times.believed {
                 return Err(Doubt::Emptied);
             }
             self.doubted = None;
         }
         match before {
-            Some(before) if before.apart < FORGOTTEN => {
+            Some(before) if before.apart < times.forgotten => {
                 if lag <= EMPTY && self.is_unlikely(lag, before, model) {
                     self.doubted = Some((lag, now));
                     return Err(Doubt::Emptied);
@@ -152,7 +158,13 @@ mod tests {
         for step in 0..50 {
             let lag = 30.0 + f64::from(step % 7);
             sight
-                .doubt(f64::from(step) * 15.0, lag, before(lag), &model)
+                .doubt(
+                    f64::from(step) * 15.0,
+                    lag,
+                    before(lag),
+                    &model,
+                    &Times::default(),
+                )
                 .unwrap();
         }
         (sight, model, 750.0)
@@ -164,32 +176,72 @@ mod tests {
         let told: Vec<bool> = (0..6)
             .map(|i| {
                 sight
-                    .doubt(now + f64::from(i) * 15.0, 33.5, before(33.5), &model)
+                    .doubt(
+                        now + f64::from(i) * 15.0,
+                        33.5,
+                        before(33.5),
+                        &model,
+                        &Times::default(),
+                    )
                     .is_ok()
             })
             .collect();
         assert_eq!(told, [true, true, true, true, false, false]);
-        assert!(sight.doubt(now + 200.0, 34.0, before(33.5), &model).is_ok());
+        assert!(
+            sight
+                .doubt(now + 200.0, 34.0, before(33.5), &model, &Times::default())
+                .is_ok()
+        );
     }
 
     #[test]
     fn an_empty_queue_out_of_nowhere_is_doubted_until_it_moves_or_long_enough_is_the_same() {
         let (mut sight, model, now) = used_to();
-        assert!(!sight.doubt(now, 0.0, before(33.0), &model).is_ok());
-        assert!(!sight.doubt(now + 600.0, 0.0, None, &model).is_ok());
+        assert!(
+            !sight
+                .doubt(now, 0.0, before(33.0), &model, &Times::default())
+                .is_ok()
+        );
+        assert!(
+            !sight
+                .doubt(now + 600.0, 0.0, None, &model, &Times::default())
+                .is_ok()
+        );
         let mut moving = sight.clone();
-        assert!(moving.doubt(now + 615.0, 1.2, None, &model).is_ok());
-        assert!(sight.doubt(now + 3_601.0, 0.0, None, &model).is_ok());
+        assert!(
+            moving
+                .doubt(now + 615.0, 1.2, None, &model, &Times::default())
+                .is_ok()
+        );
+        assert!(
+            sight
+                .doubt(now + 3_601.0, 0.0, None, &model, &Times::default())
+                .is_ok()
+        );
     }
 
     #[test]
     fn a_queue_that_is_worked_off_is_believed_when_it_is_empty() {
         let (mut sight, model, now) = used_to();
-        assert!(sight.doubt(now, 6.0, before(9.0), &model).is_ok());
-        assert!(sight.doubt(now + 15.0, 1.0, before(6.0), &model).is_ok());
-        assert!(sight.doubt(now + 30.0, 0.0, before(1.0), &model).is_ok());
         assert!(
-            sight.doubt(now + 45.0, 0.0, before(0.0), &model).is_ok(),
+            sight
+                .doubt(now, 6.0, before(9.0), &model, &Times::default())
+                .is_ok()
+        );
+        assert!(
+            sight
+                .doubt(now + 15.0, 1.0, before(6.0), &model, &Times::default())
+                .is_ok()
+        );
+        assert!(
+            sight
+                .doubt(now + 30.0, 0.0, before(1.0), &model, &Times::default())
+                .is_ok()
+        );
+        assert!(
+            sight
+                .doubt(now + 45.0, 0.0, before(0.0), &model, &Times::default())
+                .is_ok(),
             "at rest nothing jitters"
         );
     }
@@ -199,7 +251,13 @@ mod tests {
         let (mut sight, model) = (Sight::default(), Model::new(16));
         for step in 0..400_u32 {
             let lag = 20.0 + f64::from((step / 6) % 5);
-            let told = sight.doubt(f64::from(step) * 15.0, lag, before(lag), &model);
+            let told = sight.doubt(
+                f64::from(step) * 15.0,
+                lag,
+                before(lag),
+                &model,
+                &Times::default(),
+            );
             assert_eq!(told, Ok(()), "sample {step}");
         }
     }

@@ -33,6 +33,10 @@ pub struct Times {
     pub crossings: f64,
     /// 3,600: .. guards the limit for so long.
     pub guarded: f64,
+    /// 120: after so long without a valid sample the last one says nothing about the next.
+    pub forgotten: f64,
+    /// 3,600: what is not believed because it is unlikely is believed when it stayed the same for so long.
+    pub believed: f64,
     /// 45: without a valid sample for so long nothing grows.
     pub blind_after: f64,
     /// 60 and 120: half, and nothing, when it brakes.
@@ -51,6 +55,7 @@ impl Times {
             blind_after: least(self.blind_after, 3.0),
             brake: (least(self.brake.0, 4.0), least(self.brake.1, 6.0)),
             slow: (least(self.slow.0, 8.0), least(self.slow.1, 12.0)),
+            forgotten: least(self.forgotten, 8.0),
             ..self
         }
     }
@@ -78,6 +83,8 @@ impl From<&Tuning> for Times {
             soon: seconds(tuning.flap_window),
             crossings: seconds(tuning.latch_window),
             guarded: seconds(tuning.ceiling_memory),
+            forgotten: halve,
+            believed: seconds(tuning.ceiling_memory),
             blind_after: 0.375 * halve,
             brake: (0.5 * halve, 0.4 * stop),
             slow: (halve, stop),
@@ -109,6 +116,7 @@ mod tests {
         assert_eq!((times.echo, times.sleeps, times.hold), (60.0, 900.0, 120.0));
         assert_eq!((times.longest_hold, times.soon), (1_800.0, 1_800.0));
         assert_eq!((times.crossings, times.guarded), (7_200.0, 3_600.0));
+        assert_eq!((times.forgotten, times.believed), (120.0, 3_600.0));
         assert_eq!(
             (times.blind_after, times.brake, times.slow),
             (45.0, (60.0, 120.0), (120.0, 300.0))

@@ -1,5 +1,6 @@
 //! Layers that ask or explain: the limit, why, the palette.
 
+mod law;
 mod limit;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     dialog::{LABEL, Row, Sheet, VALUE, class, place},
     end,
     footer::input,
-    numbers::{delta, duration},
+    numbers::{clock, delta, duration},
     scene::Scene,
     sentences::{allowed, clauses, why},
 };
@@ -59,6 +60,12 @@ pub(super) fn throttle(
         let says = format!("{cap}, set by {}", mark.by.name);
         body.push(Row::new(label("cap"), vec![p(says, text)]));
     }
+    if let Some((force, mark)) = &backfill.force {
+        let until = clock(force.until, scene.now, scene.zone);
+        let says = format!("{} until {until}, by {}", force.limit, mark.by.name);
+        body.push(Row::new(label("force"), vec![p(says, text)]));
+    }
+    body.extend(law::rows(scene, backfill, room));
     body.push(Row::blank());
     let slider_row = body.len() as u16;
     let wanted = limit_of(typed).map(|n| n.min(max));

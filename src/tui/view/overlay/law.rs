@@ -1,0 +1,219 @@
+//! What the throttle goes by: the law's terms with their values, what it remembers, and what comes next.
+
+use crate::{
+    config::Unit,
+    domain::{Time, spec::Law, state::Backfill},
+    plan::{
+        room::{Next, Rule, Terms},
+        throttle::{Report, SignalReport},
+    },
+    tui::{
+        theme::Token,
+        view::{
+            dialog::Row,
+            numbers::{age, duration, lag, level, short_clock, slope},
+            scene::Scene,
+        },
+        widgets::canvas::p,
+    },
+};
+use chrono::TimeDelta;
+use std::time::Duration;
+
+/// What is older than this is told with its age.
+const OLD: TimeDelta = TimeDelta::seconds(15);
+
+/// The rows, empty for a backfill without a signal or without anything told of it.
+pub(super) fn rows<'a>(scene: &Scene<'_>, backfill: &Backfill, room: u16) -> Vec<Row<'a>> {
+    let Some((at, report)) = &scene.feed.throttle else {
+        return Vec::new();
+    };
+    if backfill.spec.signals.is_empty() {
+        return Vec::new();
+    }
+    let look = scene.look;
+    let (muted, text) = (look.ink(Token::Muted), look.ink(Token::Text));
+    let told = Told {
+        scene,
+        report,
+        at: *at,
+        binding: binding(report),
+    };
+    let mut rows = Vec::new();
+    let mut row = |name: &'static str, says: Option<String>| {
+        if let Some(says) = says {
+            rows.extend(Row::wrapped(&p(name, muted), &says, room, text));
+        }
+    };
+    row("law", Some(told.law()));
+    row("room", told.room());
+    row("lag", told.lag());
+    row("next", told.next());
+    row("memory", told.memory());
+    rows
+}
+
+/// The signal that binds, else the one with the least.
+fn binding(report: &Report) -> Option<&SignalReport> {
+    let named = report
+        .binding
+        .as_ref()
+        .or(report.terms.as_ref().map(|(name, _)| name));
+    let named = named.and_then(|name| report.signals.iter().find(|s| s.name == *name));
+    named.or_else(|| report.signals.iter().find(|s| s.protects))
+}
+
+struct Told<'a> {
+    scene: &'a Scene<'a>,
+    report: &'a Report,
+    at: Time,
+    binding: Option<&'a SignalReport>,
+}
+
+impl Told<'_> {
+    fn unit(&self) -> Unit {
+        let name = self.binding.map(|s| &s.name);
+        let view = name.and_then(|name| self.scene.feed.signals.get(name));
+        view.map_or(Unit::Seconds, |s| s.unit)
+    }
+
+    fn in_seconds(&self, seconds: f64) -> String {
+        let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default();
+        duration(TimeDelta::from_std(time).unwrap_or_default())
+    }
+
+    fn law(&self) -> String {
+        let of = self.binding.map_or(String::new(), |s| format!(" by {}", s.name));
+        let old = self.scene.now - self.at;
+        let age = if old > OLD {
+            format!(", as of {} ago", age(old))
+        } else {
+            String::new()
+        };
+        format!(
+            "{}, {}{of}{age}",
+            self.report.law.word(),
+            self.report.state.word()
+        )
+    }
+
+    fn terms(&self) -> Option<&Terms> {
+        let (_, terms) = self.report.terms.as_ref()?;
+        (self.report.law == Law::Learned).then_some(terms)
+    }
+
+    fn room(&self) -> Option<String> {
+        let terms = self.terms()?;
+        Some(format!(
+            "{:.1} left by the live load, {} running, one more costs {}/min",
+            terms.room.max(0.0),
+            terms.running,
+            level(terms.costs, self.unit())
+        ))
+    }
+
+    fn lag(&self) -> Option<String> {
+        if let Some(terms) = self.terms() {
+            let (peak, in_s) = terms.peak;
+            let comes = self.at + TimeDelta::seconds(in_s as i64);
+            let peak = if in_s > 0.0 {
+                format!(
+                    ", peak {} at {}",
+                    lag(peak, self.unit()),
+                    short_clock(comes, self.scene.now, self.scene.zone)
+                )
+            } else {
+                ", not rising".to_owned()
+            };
+            return Some(format!(
+                "{}{peak}, held around {}",
+                lag(terms.lag, self.unit()),
+                lag(terms.set_point, self.unit())
+            ));
+        }
+        let signal = self.binding?;
+        let mean = lag(signal.mean?, self.unit());
+        let moves = match signal.slope {
+            Some(s) if s > 0.0 => format!(", rising {}", slope(s)),
+            Some(s) if s < 0.0 => format!(", falling {}", slope(s)),
+            Some(_) => ", flat".to_owned(),
+            None => ", too few samples for a slope".to_owned(),
+        };
+        Some(format!("{mean} smoothed{moves}"))
+    }
+
+    fn next(&self) -> Option<String> {
+        let signal = self.binding?;
+        if let Some(rest) = signal.hibernates {
+            return Some(format!(
+                "rests {} more after critical, then as paused",
+                self.in_seconds(rest.as_secs_f64())
+            ));
+        }
+        if let Some(left) = signal.hold_left {
+            let to = self
+                .terms()
+                .and_then(|t| t.next)
+                .map_or(signal.resumes_at, |n| Some(n.to));
+            let to = to.map_or(String::new(), |to| format!(" at {to}"));
+            return Some(format!(
+                "resumes{to} in {} if it stays calm",
+                self.in_seconds(left.as_secs_f64())
+            ));
+        }
+        if let Some(drains) = signal.to_soft {
+            let ok = self.scene.now + TimeDelta::from_std(drains).unwrap_or_default();
+            return Some(format!(
+                "lag OK at {}",
+                short_clock(ok, self.scene.now, self.scene.zone)
+            ));
+        }
+        match self.terms()?.next {
+            Some(next) => Some(self.change(&next)),
+            None => self.one_more(),
+        }
+    }
+
+    fn change(&self, next: &Next) -> String {
+        let wait = if next.wait <= 0.0 {
+            "now".to_owned()
+        } else {
+            format!("in {}", self.in_seconds(next.wait))
+        };
+        let verb = match next.rule {
+            Rule::Cut => "cut",
+            Rule::Grow => "grows",
+            _ => "changes",
+        };
+        format!("{verb} {} to {} {wait}", self.report.limit, next.to)
+    }
+
+    fn one_more(&self) -> Option<String> {
+        let admission = self.report.admission?;
+        let wait = admission.one_more_in?;
+        Some(format!("one more start in {}", self.in_seconds(wait)))
+    }
+
+    fn memory(&self) -> Option<String> {
+        let mut says = Vec::new();
+        if let Some(terms) = self.terms() {
+            let (have, need) = terms.tokens;
+            says.push(format!("{have:.1} changes saved, growth needs {need:.0}"));
+            if let Some((limit, left)) = terms.guard {
+                says.push(format!(
+                    "at most {limit} for {}: soft was crossed twice",
+                    self.in_seconds(left)
+                ));
+            }
+        }
+        if let Some(ceiling) = self.binding.and_then(|s| s.ceiling) {
+            let left = self.in_seconds(ceiling.left.as_secs_f64());
+            says.push(format!("at most {} for {left}: more went wrong", ceiling.limit));
+        }
+        let (pauses, latch) = self.report.pauses;
+        if pauses > 0 {
+            says.push(format!("pause {pauses} of {latch} that latch"));
+        }
+        (!says.is_empty()).then(|| says.join("; "))
+    }
+}
