@@ -114,7 +114,14 @@ fn it_starts_after_two_samples_grows_at_rest_pauses_past_hard_and_goes_on_after_
     assert_eq!(intents(&workspace), started, "still paused: {}", workspace.told());
     assert_eq!(limits(&workspace).pop().unwrap(), pause, "the limit is as it was");
 
+    // From far over hard to nothing within a moment: what an exporter says that lost its source. Somebody who knows
+    // better says so.
     endpoint.turn(Mode::Lag(1.0));
+    let why = workspace.wait("doubt", || {
+        workspace.state().blind.values().next().map(|b| b.why.clone())
+    });
+    assert!(why.contains("reads empty out of nowhere"), "{why}");
+    workspace.call(&["acknowledge", "orders"]).ok();
     let resume = workspace.wait("the resume", || {
         limits(&workspace)
             .pop()

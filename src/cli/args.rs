@@ -288,7 +288,7 @@ pub enum Command {
         #[arg(long, value_name = "TEXT", required = true)]
         reason: String,
     },
-    /// Acknowledge the flap latch: the throttle may resume again.
+    /// Acknowledge the flap latch, so that the throttle may resume; and say that a sample it doubts is true.
     Acknowledge {
         /// The backfill.
         name: String,

@@ -92,7 +92,7 @@ fn of(payload: &Payload) -> String {
         Payload::TakeRequested { chunk, run, how, .. } => format!("{chunk}: {} {run}", how.word()),
         Payload::ActionRequested { action, .. } => format!("asked for: {}", action.words()),
         Payload::Detached {} => "detached".to_owned(),
-        Payload::LatchAcknowledged {} => "latch acknowledged".to_owned(),
+        Payload::LatchAcknowledged {} => "what the throttle waits for acknowledged".to_owned(),
         Payload::BreakerReset {} => "breaker closed by hand".to_owned(),
         Payload::StopSupervising {} => "asked the supervisor to stop".to_owned(),
         Payload::LeaseTaken {

@@ -119,6 +119,13 @@ impl Law {
         Self::new(levels, max_limit, now)
     }
 
+    /// Somebody who knows says that what is seen is true: the next sample is believed, whatever came before it.
+    pub fn believe(&mut self) {
+        self.sight.believe();
+        self.model.restart();
+        self.last = None;
+    }
+
     /// Its clock started anew: no time of the old one means anything. What it learned stays.
     pub fn restart(&mut self, now: f64) {
         let (levels, scale, limit) = (self.levels, self.scale, self.limit);

@@ -54,7 +54,9 @@ impl Doubt {
         match self {
             Self::Old => "is not newer than the last sample",
             Self::Frozen => "has not moved for five samples, which it never did before: frozen?",
-            Self::Emptied => "reads empty out of nowhere: has its exporter lost its source?",
+            Self::Emptied => {
+                "reads empty out of nowhere: has its exporter lost its source? if it is true, acknowledge it"
+            }
             Self::Leapt => "leapt higher than lag can grow: waits for a second sample",
             Self::Fell => "fell faster than anything could have been worked off",
         }
@@ -100,12 +102,13 @@ impl Sight {
                     self.doubted = Some((lag, now));
                     return Err(Doubt::Emptied);
                 }
-                let may_fall = FALLS.0 + FALLS.1 * before.apart;
-                if before.lag - lag > may_fall {
-                    Err(Doubt::Fell)
-                } else {
-                    Ok(())
+                let moves = FALLS.0 + FALLS.1 * before.apart;
+                if before.lag - lag > moves {
+                    return Err(Doubt::Fell);
                 }
+                let leaps = lag - before.lag > moves && !self.leapt;
+                self.leapt = leaps;
+                if leaps { Err(Doubt::Leapt) } else { Ok(()) }
             }
             _ => Ok(()),
         }
@@ -126,6 +129,12 @@ impl Sight {
             self.steady += (same - self.steady) / f64::from(KNOWN_AFTER.min(self.count));
         }
         false
+    }
+
+    /// Somebody who knows says that what is seen is true.
+    pub const fn believe(&mut self) {
+        self.doubted = None;
+        self.equal = 0;
     }
 
     /// Whether the last sample leapt.
@@ -260,5 +269,29 @@ mod tests {
             );
             assert_eq!(told, Ok(()), "sample {step}");
         }
+    }
+
+    #[test]
+    fn a_leap_is_believed_when_a_second_sample_is_like_it_and_not_before() {
+        let (mut sight, model, now) = used_to();
+        let times = Times::default();
+        let mut told =
+            |after: f64, lag: f64, last: f64| sight.doubt(now + after, lag, before(last), &model, &times);
+        assert_eq!(told(0.0, 5_000.0, 33.0), Err(Doubt::Leapt));
+        assert_eq!(told(15.0, 34.0, 33.0), Ok(()), "it was a slip");
+        assert_eq!(told(30.0, 400.0, 34.0), Err(Doubt::Leapt));
+        assert_eq!(told(45.0, 410.0, 34.0), Ok(()), "it was not");
+    }
+
+    #[test]
+    fn what_is_doubted_is_believed_when_somebody_says_that_it_is_true() {
+        let (mut sight, model, now) = used_to();
+        let times = Times::default();
+        assert_eq!(
+            sight.doubt(now, 0.0, before(33.0), &model, &times),
+            Err(Doubt::Emptied)
+        );
+        sight.believe();
+        assert_eq!(sight.doubt(now + 15.0, 0.0, None, &model, &times), Ok(()));
     }
 }

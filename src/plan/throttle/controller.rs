@@ -199,7 +199,8 @@ impl Throttle {
         out
     }
 
-    /// A human acknowledges the latch: the pause goes on as an ordinary one, and the flap history is forgotten.
+    /// A human acknowledges the latch: the pause goes on as an ordinary one, and the flap history is forgotten. Samples that
+    /// the learned law doubts are believed from now on.
     pub fn acknowledge(&mut self, now: Now, tuning: &Tuning) -> Vec<Outcome> {
         let mut out = Vec::new();
         let mut mover = None;
@@ -208,6 +209,9 @@ impl Throttle {
             let Some(levels) = self.levels.get(name) else {
                 continue;
             };
+            if let Some(law) = &mut control.room {
+                law.believe();
+            }
             if let Phase::Paused(paused) = &mut control.phase
                 && paused.latched
             {
