@@ -192,7 +192,7 @@ fn throttling(
 }
 
 /// Per cent of an hour's work that may be lost to cancels, unless the file says otherwise.
-const CANCEL_SHARE: u8 = 20;
+const CANCEL_SHARE: u8 = 40;
 
 /// What only a command has.
 const OF_A_COMMAND: [&str; 3] = ["cwd", "env_pass", "env"];

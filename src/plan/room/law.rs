@@ -53,6 +53,8 @@ pub struct Law {
     pub(super) crossings: VecDeque<(f64, f64)>,
     pub(super) guard: Option<(f64, u32)>,
     pub(super) hour: Hour,
+    /// When lag past soft last cost an attempt.
+    pub(super) braked_at: f64,
 }
 
 const NEVER: f64 = -1e9;
@@ -107,6 +109,7 @@ impl Law {
             crossings: VecDeque::new(),
             guard: None,
             hour: Hour::default(),
+            braked_at: NEVER,
         }
     }
 
@@ -150,6 +153,7 @@ impl Law {
             &mut self.changed_at,
             &mut self.tried_at,
             &mut self.resumed_at,
+            &mut self.braked_at,
         ] {
             *time += seconds;
         }
@@ -228,6 +232,9 @@ impl Law {
             }
             return Err(doubt);
         }
+        if self.sight.is_on_trust() {
+            self.begin_again();
+        }
         let patience = times.of(self.levels.interval).blind_after;
         let gap = self.last.is_some_and(|(.., seen)| now - seen > patience);
         self.valid_in_a_row = if gap {
@@ -251,6 +258,12 @@ impl Law {
         self.note_thresholds(now, measured, lag, times);
         self.last = Some((measured, lag, now));
         Ok(())
+    }
+
+    /// What is seen may be wrong, and nobody said that it is true: what was learned of the room is not relied on.
+    fn begin_again(&mut self) {
+        self.model.forget_room();
+        self.blind.before = self.blind.before.min(START);
     }
 
     fn note_rest(&mut self, measured: f64, lag: f64) {

@@ -129,6 +129,13 @@ impl Model {
         self.errors.clear();
     }
 
+    /// There is room for two, as at first; what a unit costs stays.
+    pub fn forget_room(&mut self) {
+        self.drift = -2.0 * self.gain;
+        (self.spread.0, self.spread.1) = (DRIFT_SD.powi(2), 0.0);
+        self.errors.clear();
+    }
+
     fn wander(&mut self, steps: f64) {
         let (drift, both, gain) = self.spread;
         self.spread = (

@@ -31,6 +31,8 @@ pub struct Sight {
     doubted: Option<(f64, f64)>,
     /// The last sample leapt: a second one like it is believed.
     leapt: bool,
+    /// The last sample was only believed because it had stayed the same for so long.
+    on_trust: bool,
 }
 
 /// Why a sample is not believed.
@@ -87,6 +89,7 @@ impl Sight {
         model: &Model,
         times: &Times,
     ) -> Result<(), Doubt> {
+        self.on_trust = false;
         if self.is_frozen(lag) {
             return Err(Doubt::Frozen);
         }
@@ -94,6 +97,7 @@ impl Sight {
             if value == lag && now - since < times.believed {
                 return Err(Doubt::Emptied);
             }
+            self.on_trust = value == lag;
             self.doubted = None;
         }
         match before {
@@ -135,6 +139,11 @@ impl Sight {
     pub const fn believe(&mut self) {
         self.doubted = None;
         self.equal = 0;
+    }
+
+    /// Whether the last sample was only believed because it had stayed the same for so long.
+    pub const fn is_on_trust(&self) -> bool {
+        self.on_trust
     }
 
     /// Whether the last sample leapt.

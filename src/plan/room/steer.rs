@@ -21,6 +21,14 @@ const BEYOND: (f64, f64) = (0.9, 0.02);
 /// The limit is cut when it is so far above what is admitted, and is then and when it grows set so far above it.
 const SLACK: f64 = 2.5;
 const LEAD: f64 = 1.0;
+/// From this share of soft on a light chunk may be cancelled to brake however old it is, one at a time.
+const PAST: f64 = 0.75;
+/// A heavy chunk runs for long, and the live load changes meanwhile: it needs so many times its weight of room to begin.
+const FOR_HEAVY: f64 = 2.5;
+/// Lag past soft is worked off where so much less runs than there is room for.
+const SPARE: f64 = 0.5;
+/// Lag above this share of soft is too much for a single chunk where there is no room for one.
+const CROWDED: f64 = 0.5;
 /// It grows when what is admitted comes so near.
 const NEAR: f64 = 0.3;
 /// After a pause it goes on with this share of the room.
@@ -59,7 +67,7 @@ impl Law {
             one_more: one_more.is_some_and(|wait| wait <= 0.0),
             one_more_in: one_more.filter(|wait| *wait > 0.0),
             heavy: if lag < SET_POINT * self.levels.soft {
-                self.limit.saturating_sub(1)
+                self.limit.saturating_sub(1).min((room / FOR_HEAVY) as u32)
             } else {
                 0
             },
@@ -87,36 +95,60 @@ impl Law {
         }
     }
 
-    pub(super) fn cancels(&self, view: &View<'_>, lag: f64, foreseen: &Foreseen) -> Vec<u64> {
+    /// The attempts whose end is to brake.
+    pub(super) fn cancels(&mut self, view: &View<'_>, lag: f64, foreseen: &Foreseen) -> Vec<u64> {
         let Levels { soft, hard, .. } = self.levels;
-        let after = |left: &[Running]| peak(&self.model, foreseen.lag, view.mean, left).0;
         let mut left = view.running.to_vec();
         left.sort_by(|a, b| b.age.total_cmp(&a.age));
-        let mut cancelled = Vec::new();
-        // Hard is near: the youngest first, as long as that helps.
+        let after = |left: &[Running]| peak(&self.model, foreseen.lag, view.mean, left).0;
         let helps = || foreseen.peak.0 - after(&[]) >= 0.15 * hard;
         if foreseen.peak.0 >= 0.5 * hard && lag > 0.25 * soft && helps() {
-            let most = (left.len() / 3).max(3);
-            while after(&left) >= 0.5 * hard && cancelled.len() < most {
-                let Some(at) = left.iter().rposition(|r| r.may_be_cancelled) else {
-                    break;
-                };
-                cancelled.push(left.remove(at).key);
+            return Self::until_hard_is_far(left, |left| after(left) < 0.5 * hard);
+        }
+        if lag > PAST * soft && view.now - self.braked_at > view.times.echo {
+            let cancelled = self.one_past_soft(&left, foreseen);
+            if cancelled.is_some() {
+                self.braked_at = view.now;
             }
-            return cancelled;
+            return cancelled.into_iter().collect();
         }
         // Soft is near, and more runs than there is room for: one that has hardly begun.
         let too_much = foreseen.weight > f64::from(self.limit) || foreseen.weight > self.admitted + 0.5;
-        if foreseen.peak.0 >= 0.5 * soft && lag > 8.0 && too_much {
-            let young = |r: &Running| r.weight == 1 && r.may_be_cancelled && r.age < 0.8 * view.mean;
-            if let Some(at) = left.iter().rposition(young) {
-                let key = left.remove(at).key;
-                if foreseen.peak.0 - after(&left) >= 0.05 * hard {
-                    cancelled.push(key);
-                }
-            }
+        if !(foreseen.peak.0 >= 0.5 * soft && lag > 8.0 && too_much) {
+            return Vec::new();
+        }
+        let young = |r: &Running| r.weight == 1 && r.may_be_cancelled && r.age < 0.8 * view.mean;
+        let Some(at) = left.iter().rposition(young) else {
+            return Vec::new();
+        };
+        let key = left.remove(at).key;
+        if foreseen.peak.0 - after(&left) >= 0.05 * hard {
+            vec![key]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The youngest first, as long as hard is near, and at most a third at a time.
+    fn until_hard_is_far(mut left: Vec<Running>, is_far: impl Fn(&[Running]) -> bool) -> Vec<u64> {
+        let most = (left.len() / 3).max(3);
+        let mut cancelled = Vec::new();
+        while cancelled.len() < most && !is_far(&left) {
+            let Some(at) = left.iter().rposition(|r| r.may_be_cancelled) else {
+                break;
+            };
+            cancelled.push(left.remove(at).key);
         }
         cancelled
+    }
+
+    /// Past soft, with no room to work it off: the youngest light one, however old it is.
+    fn one_past_soft(&self, left: &[Running], foreseen: &Foreseen) -> Option<u64> {
+        if foreseen.weight < self.model.room() - SPARE {
+            return None;
+        }
+        let light = |r: &&Running| r.weight == 1 && r.may_be_cancelled;
+        left.iter().rfind(light).map(|r| r.key)
     }
 
     pub(super) fn resume(&mut self, view: &View<'_>, lag: f64) -> Rule {
@@ -197,8 +229,15 @@ impl Law {
             return next(Rule::Resume, to, self.hold.max(times.hold) - (now - since));
         }
         let limit = f64::from(self.limit);
-        let wanted = (self.admitted + LEAD).ceil().max(1.0) as u32;
-        if lag > EMPTY && limit - self.admitted > SLACK && wanted < self.limit {
+        // Not even one has room, and lag nears soft: nothing, until it is calm again.
+        let crowded = lag > CROWDED * self.levels.soft && self.model.room() < 1.0;
+        let wanted = if crowded {
+            0
+        } else {
+            (self.admitted + LEAD).ceil().max(1.0) as u32
+        };
+        let too_high = crowded || (lag > EMPTY && limit - self.admitted > SLACK);
+        if too_high && wanted < self.limit {
             // More than the gap: a cut right at its end would be a second one for the same reason.
             let wait = times.cut_gap - (now - self.cut_at);
             return next(Rule::Cut, wanted, if wait < 0.0 { 0.0 } else { wait.max(0.001) });

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 /// A latched throttle is acknowledged by its operator after so long.
 const ACKNOWLEDGED_AFTER: f64 = 1800.0;
 /// The share of an hour's work that may be lost to cancels; the default of a backfill.
-const CANCEL_SHARE: f64 = 0.2;
+const CANCEL_SHARE: f64 = 0.4;
 
 /// Which policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
