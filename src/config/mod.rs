@@ -20,6 +20,7 @@ mod secret_source;
 mod sections;
 mod signals;
 mod template;
+mod throttling;
 mod tuning;
 mod values;
 
