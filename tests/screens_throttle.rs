@@ -9,7 +9,7 @@ use backfill::{
         room::{self, Admission, Next, Terms},
         throttle::{BlindReport, Ceiling, Report, SignalReport, ThrottleState as State},
     },
-    tui::{glyphs::GlyphSet, msg::Layer, theme::Level},
+    tui::{glyphs::GlyphSet, model::Layer, theme::Level},
 };
 use chrono::TimeDelta;
 use night::*;

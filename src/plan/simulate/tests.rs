@@ -111,7 +111,10 @@ fn assert_within(name: &str, what: &str, found: &Figures, band: &Band) {
     );
     assert!(found.share_of_oracle >= band.share, "{told}");
     assert!(found.excess_minutes_over_soft <= band.over_soft, "{told}");
-    assert!(found.minutes_over_hard_outside_incidents <= band.over_hard, "{told}");
+    assert!(
+        found.minutes_over_hard_outside_incidents <= band.over_hard,
+        "{told}"
+    );
     assert!(found.limit_changes <= band.changes, "{told}");
 }
 
