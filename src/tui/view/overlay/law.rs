@@ -5,7 +5,7 @@ use crate::{
     domain::{Time, spec::Law, state::Backfill},
     plan::{
         room::{Next, Rule, Terms},
-        throttle::{Report, SignalReport},
+        throttle::{BlindReport, Report, SignalReport},
     },
     tui::{
         theme::Token,
@@ -113,6 +113,14 @@ impl Told<'_> {
     }
 
     fn lag(&self) -> Option<String> {
+        if let Some(blind) = self.binding.and_then(|s| s.blind.as_ref()) {
+            let last = self.binding.and_then(|s| s.last);
+            let last = last.map_or(String::new(), |v| {
+                format!("; the last was {}", lag(v, self.unit()))
+            });
+            let silent = self.in_seconds(blind.age.as_secs_f64());
+            return Some(format!("no valid sample for {silent}: {}{last}", blind.why));
+        }
         if let Some(terms) = self.terms() {
             let (peak, in_s) = terms.peak;
             let comes = self.at + TimeDelta::seconds(in_s as i64);
@@ -144,6 +152,9 @@ impl Told<'_> {
 
     fn next(&self) -> Option<String> {
         let signal = self.binding?;
+        if let Some(blind) = &signal.blind {
+            return self.while_blind(blind);
+        }
         if let Some(rest) = signal.hibernates {
             return Some(format!(
                 "rests {} more after critical, then as paused",
@@ -172,6 +183,22 @@ impl Told<'_> {
             Some(next) => Some(self.change(&next)),
             None => self.one_more(),
         }
+    }
+
+    /// What blindness brings, of the classic law; the learned one brakes by its own times.
+    fn while_blind(&self, blind: &BlindReport) -> Option<String> {
+        if self.report.law == Law::Learned {
+            return Some("brakes to half and then to nothing, until two valid samples".to_owned());
+        }
+        let at = |at| short_clock(at, self.scene.now, self.scene.zone);
+        let (before, halved) = blind.halves;
+        let from = if blind.stopped { "since" } else { "from" };
+        Some(format!(
+            "limit {before} to {} at {}, no new starts {from} {}",
+            before / 2,
+            at(halved),
+            at(blind.stops)
+        ))
     }
 
     fn change(&self, next: &Next) -> String {
