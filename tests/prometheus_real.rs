@@ -98,16 +98,16 @@ impl Servers {
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
+fn server() -> HttpConfig {
+    HttpConfig {
+        deadline: Duration::from_secs(10),
+        ..HttpConfig::at(Servers::get().lines["PROMETHEUS_URL"].clone())
+    }
+}
+
 fn signal(query: &str) -> SignalConfig {
     SignalConfig {
-        source: SourceConfig::Prometheus(PrometheusConfig {
-            http: HttpConfig {
-                deadline: Duration::from_secs(10),
-                ..HttpConfig::at(Servers::get().lines["PROMETHEUS_URL"].clone())
-            },
-            query: query.to_owned(),
-            age_query: None,
-        }),
+        source: SourceConfig::Prometheus(PrometheusConfig::at(server(), query)),
         unit: Unit::Messages,
         low: 1.0,
         soft: 2.0,

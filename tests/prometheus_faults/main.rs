@@ -15,9 +15,7 @@ use backfill::{
     net::{AdapterError, Surroundings},
     signals::{LagSource, NoSample, Reading, prometheus::Prometheus},
 };
-use std::{
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970.
 fn now() -> f64 {
@@ -28,11 +26,7 @@ fn now() -> f64 {
 }
 
 fn config(url: &str) -> PrometheusConfig {
-    PrometheusConfig {
-        http: HttpConfig::at(url),
-        query: "sum(lag{group=\"orders\"})".to_owned(),
-        age_query: None,
-    }
+    PrometheusConfig::at(HttpConfig::at(url), "sum(lag{group=\"orders\"})")
 }
 
 /// The source of a configuration, outside of any proxy and certificate of this machine's environment.
