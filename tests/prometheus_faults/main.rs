@@ -7,6 +7,8 @@
 mod access;
 mod answers;
 mod bodies;
+mod past;
+mod series;
 mod stand_in;
 mod tls;
 

@@ -251,3 +251,7 @@ fn promql(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<String> {
     }
     Some(query.to_owned())
 }
+
+#[cfg(test)]
+#[path = "prometheus_tests.rs"]
+mod tests;
