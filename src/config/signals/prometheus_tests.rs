@@ -221,3 +221,26 @@ fn a_preset_of_seconds_needs_no_levels() {
         (Unit::Seconds, 60.0, 180.0)
     );
 }
+
+#[test]
+fn what_changed_is_told_in_lines() {
+    let config = |lines: &str| {
+        let text = format!("[signals.s]\nkind = \"prometheus\"\nurl = \"http://p\"\n{LEVELS}\n{lines}\n");
+        Config::parse(&text, Path::new("/etc/backfill/config.toml")).unwrap()
+    };
+    let own = config("unit = \"messages\"\nquery = \"lag\"");
+    let kminion = config("preset = \"kminion\"\ngroup = \"G\"");
+    assert_eq!(
+        own.diff(&kminion),
+        ["signals.s.preset none to kminion", "signals.s.query changed"]
+    );
+    let other = config("preset = \"kminion\"\ngroup = \"H\"\nseries = 3\ngone_after = \"1h\"");
+    assert_eq!(
+        kminion.diff(&other),
+        [
+            "signals.s.query changed",
+            "signals.s.series none to 3",
+            "signals.s.gone_after 10m to 1h"
+        ]
+    );
+}

@@ -310,7 +310,8 @@ fn unknown_partitions(all: &[Sample], known: &[Sample]) -> BTreeMap<Labels, Unkn
 
 /// Whether more than a tenth of the partitions has no lag. What is no number is not known.
 pub(super) fn too_many_unknown(all: f64, known: f64) -> bool {
-    !((all - known) / all <= UNKNOWN_SHARE)
+    let unknown = (all - known) / all;
+    unknown.is_nan() || unknown > UNKNOWN_SHARE
 }
 
 /// A number that can be a lag.
