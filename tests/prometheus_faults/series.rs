@@ -244,3 +244,46 @@ async fn a_group_or_topic_that_the_file_names_and_nobody_exports_makes_the_readi
         (NoSample::Partial, "no lag of consumergroup payments")
     );
 }
+
+/// Asked one after the other, all at the first one's instant.
+#[tokio::test]
+async fn where_the_combined_query_is_refused_partitions_are_counted_all_the_same() {
+    let known = Arc::new(Mutex::new("18"));
+    let answered = Arc::clone(&known);
+    let at = now();
+    let server = StandIn::answering(move |seen| {
+        let query = seen.field("query").unwrap();
+        let topic = r#""consumergroup":"orders","topic":"clicks""#;
+        let (labels, value) = match query.as_str() {
+            q if q.contains("label_replace") => {
+                let refused = r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#;
+                return (400, super::stand_in::JSON.to_owned(), refused.to_owned());
+            }
+            q if q.starts_with("min(") => ("", format!("{:.3}", at - 2.0)),
+            q if q.starts_with("count") && q.contains(">= 0") => {
+                (topic, (*answered.lock().unwrap()).to_owned())
+            }
+            q if q.starts_with("count") => (topic, "20".to_owned()),
+            _ => (topic, "7".to_owned()),
+        };
+        let body = format!(
+            r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{{labels}}},"value":[{at:.3},"{value}"]}}]}}}}"#
+        );
+        (200, super::stand_in::JSON.to_owned(), body)
+    });
+    let written = Preset::KafkaExporter.write(&["orders".to_owned()], &[], Unit::Messages);
+    let source = source(&PrometheusConfig::of_preset(
+        HttpConfig::at(server.url.clone()),
+        written,
+    ));
+    let (value, parts) = parts(source.read().await);
+    assert_eq!(
+        (value, parts[0].note.as_str()),
+        (7.0, "2 of 20 partitions without a commit or a valid lag")
+    );
+    *known.lock().unwrap() = "17";
+    assert_eq!(no_sample(source.read().await).0, NoSample::Partial);
+    let times: Vec<Option<String>> = server.seen().iter().skip(2).map(|s| s.field("time")).collect();
+    let pinned = Some(format!("{at:.3}"));
+    assert_eq!(times[..3], [pinned.clone(), pinned.clone(), pinned]);
+}
