@@ -11,6 +11,13 @@ use std::{
 
 /// Exit code and findings about signals of a configuration, in a folder with a program that prints a lag.
 fn check(signals: &str) -> (i32, Vec<Value>) {
+    let (code, mut findings) = check_all(signals);
+    findings.retain(|f| f["what"].as_str().unwrap().starts_with("signal "));
+    (code, findings)
+}
+
+/// The same with all findings.
+fn check_all(signals: &str) -> (i32, Vec<Value>) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("lag.sh");
     let text =
@@ -30,9 +37,8 @@ fn check(signals: &str) -> (i32, Vec<Value>) {
         .unwrap();
     let said: Value = serde_json::from_slice(&out.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
-    let findings = said["findings"].as_array().unwrap().iter();
-    let signals = findings.filter(|f| f["what"].as_str().unwrap().starts_with("signal "));
-    (out.status.code().unwrap(), signals.cloned().collect())
+    let findings = said["findings"].as_array().unwrap().clone();
+    (out.status.code().unwrap(), findings)
 }
 
 /// An Alertmanager that lists the same for every request.
@@ -111,4 +117,20 @@ fn an_alert_fires_or_is_quiet_and_a_missing_watchdog_is_told() {
         "{said:?}"
     );
     assert_eq!(code, 2);
+}
+
+/// Also where nobody answers: then somebody wants to try it by hand.
+#[test]
+fn the_query_that_a_preset_wrote_is_shown() {
+    let (code, said) = check_all(
+        "[signals.lag]\nkind = \"prometheus\"\nurl = \"http://127.0.0.1:1\"\npreset = \"kminion\"\n\
+         group = [\"orders\", \"a.b\"]\nsoft = 1\nhard = 2\ncritical = 3\n",
+    );
+    let query = said.iter().find(|f| f["what"] == "query of lag").unwrap();
+    assert_eq!(
+        query["says"],
+        "kminion asks max by (group_id, topic_name) \
+         (kminion_kafka_consumer_group_topic_lag{group_id=~\"orders|a\\\\.b\"})"
+    );
+    assert_eq!((code, &query["ok"]), (2, &Value::from(true)));
 }

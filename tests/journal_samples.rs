@@ -94,6 +94,45 @@ fn each_minute_keeps_its_smallest_largest_and_last_value() {
 }
 
 #[test]
+fn the_past_is_written_before_the_oldest_sample_and_never_twice() {
+    let place = Place::new();
+    let journal = place.open();
+    let mut recorder = journal.recorder().unwrap();
+    let lag = name("lag");
+    let past = [
+        value(-30, 1.0),
+        value(-10, 2.0),
+        value(0, 3.0),
+        value(10, 4.0),
+        value(20, 5.0),
+    ];
+    let all = || journal.samples_since(&lag, second(-10_000)).unwrap();
+    // Older than what was asked for, and of another signal: neither counts.
+    recorder.put_sample(&lag, &value(-5_000, 9.0)).unwrap();
+    recorder.put_sample(&name("other"), &value(-20, 9.0)).unwrap();
+    recorder.put_sample(&lag, &missing(10, "empty result")).unwrap();
+    for _ in 0..2 {
+        recorder.put_past(&lag, second(-10), &past).unwrap();
+        assert_eq!(
+            all(),
+            [
+                value(-5_000, 9.0),
+                value(-10, 2.0),
+                value(0, 3.0),
+                missing(10, "empty result")
+            ]
+        );
+    }
+    // Seconds -20 to 39 are one minute.
+    let minutes = journal.sample_minutes_since(&lag, second(-20)).unwrap();
+    let seen: Vec<_> = minutes.iter().map(|m| (m.values, m.valid, m.missing)).collect();
+    assert_eq!(seen, [(Some((2.0, 3.0, 3.0)), 2, 1)]);
+    // Of a signal that has nothing yet everything is taken.
+    recorder.put_past(&name("new"), second(-30), &past).unwrap();
+    assert_eq!(journal.samples_since(&name("new"), second(-30)).unwrap(), past);
+}
+
+#[test]
 fn raw_rows_go_after_48_hours_and_minutes_after_90_days() {
     let place = Place::new();
     let journal = place.open();

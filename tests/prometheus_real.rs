@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use backfill::{
-    config::{HttpConfig, PrometheusConfig, SignalConfig, SourceConfig, Unit},
+    config::{HttpConfig, Preset, PrometheusConfig, SignalConfig, SourceConfig, Unit},
     host::boot_now,
     net::Cause,
     signals::{
@@ -20,7 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Three exporters: `steady` lives, `moody` answers scrapes in odd ways, `mortal` is killed.
+/// Exporters: `steady` lives, `moody` answers scrapes in odd ways, `mortal` is killed, the series of `sets` come and go,
+/// `kafka` and its `twin` serve the same as exporters of Kafka do.
 struct Servers {
     dir: String,
     lines: BTreeMap<String, String>,
@@ -35,6 +36,9 @@ impl Servers {
             let servers = Self { dir, lines };
             let fresh = "steady_lag 42\nzero_lag 0\nnan_lag NaN\nnegative_lag -1\ninfinite_lag +Inf\n\
                          parts_lag{partition=\"0\"} 12\nparts_lag{partition=\"1\"} 7\nparts_lag{partition=\"2\"} -1\n";
+            let kafka = include_str!("prometheus_real/kafka.prom");
+            servers.put("KAFKA", "metrics", kafka);
+            servers.put("TWIN", "metrics", kafka);
             servers.put("STEADY", "metrics", fresh);
             servers.put("MOODY", "metrics", "moody_lag 3\n");
             servers.put("MORTAL", "metrics", "dying_lag 5\ntimed_lag 9 NOW\n");
@@ -49,7 +53,7 @@ impl Servers {
                 "up",
                 dir,
             ])
-            .env("EXPORTERS", "steady moody mortal")
+            .env("EXPORTERS", "steady moody mortal sets kafka twin")
             .env("OWNER", std::process::id().to_string())
             .output()
             .unwrap();
@@ -98,16 +102,16 @@ impl Servers {
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
+fn server() -> HttpConfig {
+    HttpConfig {
+        deadline: Duration::from_secs(10),
+        ..HttpConfig::at(Servers::get().lines["PROMETHEUS_URL"].clone())
+    }
+}
+
 fn signal(query: &str) -> SignalConfig {
     SignalConfig {
-        source: SourceConfig::Prometheus(PrometheusConfig {
-            http: HttpConfig {
-                deadline: Duration::from_secs(10),
-                ..HttpConfig::at(Servers::get().lines["PROMETHEUS_URL"].clone())
-            },
-            query: query.to_owned(),
-            age_query: None,
-        }),
+        source: SourceConfig::Prometheus(PrometheusConfig::at(server(), query)),
         unit: Unit::Messages,
         low: 1.0,
         soft: 2.0,
@@ -194,7 +198,7 @@ async fn what_is_no_number_is_no_sample() {
         ("infinite_lag", NoSample::Invalid, "infinite"),
         ("negative_lag", NoSample::Invalid, "-1, below zero"),
         ("sum(parts_lag) + sum(nan_lag)", NoSample::Invalid, "NaN"),
-        ("parts_lag", NoSample::Invalid, "3 series"),
+        ("parts_lag", NoSample::Partial, "2: the value is -1, below zero"),
         ("parts_lag[5m]", NoSample::Invalid, "take the [..] from the query"),
         ("\"text\"", NoSample::Invalid, "a string"),
         ("no_such_lag", NoSample::Missing, "no such series now"),
@@ -345,4 +349,220 @@ async fn when_its_exporter_dies_a_signal_never_again_has_a_fresh_value() {
     Servers::up(&servers.dir);
     until(&marked, is_value).await;
     until(&timed, |r| judge(r, &usual, INTERVAL).is_ok()).await;
+}
+
+fn parts(reading: &Reading) -> Vec<(String, f64)> {
+    match reading {
+        Reading::Value { parts, .. } => parts
+            .iter()
+            .map(|p| (p.name.clone(), *p.value.as_ref().unwrap()))
+            .collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn built(config: PrometheusConfig) -> Arc<dyn LagSource> {
+    let mut signal = signal("x");
+    signal.source = SourceConfig::Prometheus(config);
+    build(&"lag".parse().unwrap(), &signal).unwrap()
+}
+
+fn is_partial(reading: &Reading) -> bool {
+    matches!(
+        reading,
+        Reading::NoSample {
+            health: NoSample::Partial,
+            ..
+        }
+    )
+}
+
+/// Case B28.
+#[tokio::test]
+async fn one_signal_watches_many_groups_and_misses_one_that_vanishes() {
+    let put = |text: &str| Servers::get().put("SETS", "metrics", text);
+    put("set_lag{topic=\"a\"} 1\nset_lag{topic=\"b\"} 5\n");
+    let query = "max by (topic) (set_lag)";
+    let patient = built(PrometheusConfig::at(server(), query));
+    let both = until(&patient, |r| is_value(r) && parts(r).len() == 2).await;
+    assert_eq!(parts(&both), [("a".to_owned(), 1.0), ("b".to_owned(), 5.0)]);
+    assert!(matches!(both, Reading::Value { value: 5.0, .. }), "{both:?}");
+    let short = built(PrometheusConfig {
+        gone_after: Duration::from_secs(2),
+        ..PrometheusConfig::at(server(), query)
+    });
+    let enough = built(PrometheusConfig {
+        series: Some(1),
+        ..PrometheusConfig::at(server(), query)
+    });
+    for source in [&short, &enough] {
+        assert_eq!(parts(&until(source, is_value).await).len(), 2);
+    }
+    put("set_lag{topic=\"a\"} 1\n");
+    let partial = until(&patient, |r| !is_value(r)).await;
+    let Reading::NoSample { why, .. } = &partial else {
+        panic!("{partial:?}");
+    };
+    assert!(is_partial(&partial) && why.starts_with("b is gone for "), "{why}");
+    assert!(matches!(enough.read().await, Reading::Value { value: 1.0, .. }));
+    assert!(is_partial(&short.read().await));
+    let given_up = until(&short, is_value).await;
+    assert!(
+        matches!(given_up, Reading::Value { value: 1.0, .. }),
+        "{given_up:?}"
+    );
+    assert!(is_partial(&patient.read().await));
+    // NaN of one is no number of it, and back it is complete.
+    put("set_lag{topic=\"a\"} 1\nset_lag{topic=\"b\"} NaN\n");
+    until(
+        &patient,
+        |r| matches!(r, Reading::NoSample { why, .. } if why == "b: the value is NaN"),
+    )
+    .await;
+    put("set_lag{topic=\"a\"} 1\nset_lag{topic=\"b\"} 2\n");
+    until(&patient, |r| matches!(r, Reading::Value { value: 2.0, .. })).await;
+}
+
+fn preset(preset: Preset, names: &[&str], topics: &[&str], unit: Unit) -> Arc<dyn LagSource> {
+    let texts = |t: &[&str]| t.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    built(PrometheusConfig::of_preset(
+        server(),
+        preset.write(&texts(names), &texts(topics), unit),
+    ))
+}
+
+/// The exporter and its twin serve the same, and nothing is doubled.
+#[tokio::test]
+async fn presets_read_what_exporters_serve() {
+    use Preset::{BurrowExporter, Flink, KafkaExporter, KafkaLagExporter, Kinesis, Kminion, Msk};
+    let (m, s) = (Unit::Messages, Unit::Seconds);
+    // A regular expression would take `payments.eu` for `payments-eu`, too.
+    let two = preset(KafkaExporter, &["orders", "payments.eu"], &[], m);
+    let expected = [
+        ("orders/clicks", 42.0),
+        ("orders/views", 5.0),
+        ("payments.eu/clicks", 7.0),
+    ];
+    let found = parts(&until(&two, is_value).await);
+    assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)));
+    for (source, name, value) in [
+        (
+            preset(KafkaExporter, &["orders"], &["views"], m),
+            "orders/views",
+            5.0,
+        ),
+        (
+            preset(KafkaExporter, &["odd\"name\\x"], &[], m),
+            "odd\"name\\x/clicks",
+            6.0,
+        ),
+        (preset(Kminion, &["orders"], &[], m), "orders/clicks", 11.0),
+        (
+            preset(KafkaLagExporter, &["orders"], &[], m),
+            "orders/clicks",
+            30.0,
+        ),
+        (
+            preset(KafkaLagExporter, &["orders"], &[], s),
+            "orders/clicks",
+            8.5,
+        ),
+        (preset(BurrowExporter, &["orders"], &[], m), "orders/clicks", 9.0),
+        (preset(Flink, &["etl"], &[], m), "etl/Source: clicks", 70.0),
+        (preset(Flink, &["etl"], &[], s), "etl/Source: clicks", 2.5),
+        (preset(Msk, &["orders"], &[], m), "orders/clicks", 123.0),
+        (preset(Msk, &["orders"], &[], s), "orders/clicks", 4.0),
+        (preset(Kinesis, &["a"], &[], s), "a", 1.5),
+        (preset(Kinesis, &["b"], &[], s), "b", 3.0),
+    ] {
+        let reading = until(&source, is_value).await;
+        assert_eq!(parts(&reading), [(name.to_owned(), value)]);
+    }
+    let streams = preset(Kinesis, &["a", "b"], &[], s);
+    assert_eq!(parts(&until(&streams, is_value).await).len(), 2);
+}
+
+/// Case B28.
+#[tokio::test]
+async fn partitions_without_a_commit_are_counted_and_never_summed() {
+    let of = |groups: &[&str]| preset(Preset::KafkaExporter, groups, &[], Unit::Messages);
+    // One of twelve: told beside the number.
+    let reading = until(&of(&["many"]), is_value).await;
+    let Reading::Value { value, parts, .. } = &reading else {
+        panic!("{reading:?}");
+    };
+    assert_eq!(*value, 11.0);
+    assert_eq!(
+        parts[0].note,
+        "1 of 12 partitions without a commit or a valid lag"
+    );
+    for (groups, health, words) in [
+        (&["few"][..], NoSample::Partial, "few/clicks: 1 of 2 partitions"),
+        (&["never"], NoSample::Missing, "none of 2 partitions has a lag"),
+        (
+            &["many", "never"],
+            NoSample::Partial,
+            "never/clicks: 2 of 2 partitions",
+        ),
+        (
+            &["many", "nobody"],
+            NoSample::Partial,
+            "no lag of consumergroup nobody",
+        ),
+        (&["nobody"], NoSample::Missing, "no such series now"),
+    ] {
+        match of(groups).read().await {
+            Reading::NoSample { health: found, why } => {
+                assert_eq!(found, health, "{groups:?}: {why}");
+                assert!(why.starts_with(words) || why.contains(words), "{groups:?}: {why}");
+            }
+            other => panic!("{groups:?}: {other:?}"),
+        }
+    }
+}
+
+/// Reads the past until it is as wanted.
+async fn past(query: &str, wanted: impl Fn(&[(Duration, f64)]) -> bool) -> Vec<(Duration, f64)> {
+    let (source, begun) = (source(query), Instant::now());
+    loop {
+        let past = source.history(Duration::from_secs(600), INTERVAL).await.unwrap();
+        if wanted(&past) {
+            return past;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "still {past:?}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_past_is_told_as_it_was() {
+    for (query, value) in [
+        ("sum(steady_lag)", 42.0),
+        ("parts_lag{partition=~\"0|1\"}", 12.0),
+        // It takes no label; value and age are asked for apart.
+        ("scalar(sum(steady_lag))", 42.0),
+    ] {
+        let past = past(query, |p| p.len() >= 3).await;
+        assert!(
+            past.iter()
+                .all(|(ago, v)| *v == value && *ago <= Duration::from_secs(600)),
+            "{past:?}"
+        );
+        assert!(past.windows(2).all(|w| w[0].0 > w[1].0), "{past:?}");
+    }
+    for query in [
+        "nan_lag",
+        "parts_lag",
+        "no_such_lag",
+        "vector(0)",
+        "sum(no_such_lag) or vector(0)",
+    ] {
+        assert_eq!(past(query, |_| true).await, [], "{query}");
+    }
+    // More points than a Prometheus gives.
+    let month = Duration::from_secs(30 * 86_400);
+    source("steady_lag")
+        .history(month, Duration::from_millis(1))
+        .await
+        .unwrap();
 }

@@ -147,6 +147,7 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, signal) in &config.signals {
         let what = format!("signal {name}");
+        findings.extend(written_query(name, &signal.source));
         let reading = match signals::build(name, signal) {
             Ok(reader) => reader.read().await,
             Err(error) => Reading::Failed(error),
@@ -182,6 +183,18 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// What a preset asks, for whoever wants to see it in the source's own screen.
+fn written_query(name: &Name, source: &SourceConfig) -> Option<Finding> {
+    let SourceConfig::Prometheus(source) = source else {
+        return None;
+    };
+    let word = source.preset.as_ref()?.preset.word();
+    Some(Finding::ok(
+        format!("query of {name}"),
+        format!("{word} asks {}", source.query),
+    ))
 }
 
 /// What to do about a source that does not answer.

@@ -4,7 +4,7 @@
 use super::{
     AirflowAuth, AirflowConfig, AlertmanagerConfig, BackfillConfig, CommandConfig, Config, ExecutorConfig,
     HttpAuth, HttpConfig, KafkaConfig, KafkaSasl, Matcher, PrometheusConfig, SignalConfig, SourceConfig,
-    Unit, tuning,
+    Unit, Written, tuning,
 };
 use crate::domain::{
     human,
@@ -227,9 +227,30 @@ fn kafka(lines: &mut Lines, key: &str, old: &KafkaConfig, new: &KafkaConfig) {
 }
 
 fn prometheus(lines: &mut Lines, key: &str, old: &PrometheusConfig, new: &PrometheusConfig) {
-    lines.changed(&format!("{key}.query"), &old.query, &new.query);
-    lines.changed(&format!("{key}.age_query"), &old.age_query, &new.age_query);
-    http(lines, key, &old.http, &new.http);
+    // Named one by one, so that a new field cannot be forgotten here.
+    let PrometheusConfig {
+        http: endpoint,
+        query,
+        age_query,
+        preset,
+        series,
+        gone_after,
+    } = old;
+    let word = |preset: &Option<Written>| or_none(&preset.as_ref().map(|p| p.preset.word()));
+    lines.value(&format!("{key}.preset"), word(preset), word(&new.preset));
+    lines.changed(&format!("{key}.query"), query, &new.query);
+    // With a preset it changes with the query, and is nobody's own.
+    if preset.is_none() && new.preset.is_none() {
+        lines.changed(&format!("{key}.age_query"), age_query, &new.age_query);
+    }
+    lines.value(&format!("{key}.series"), or_none(series), or_none(&new.series));
+    let time = human::exact_duration;
+    lines.value(
+        &format!("{key}.gone_after"),
+        time(*gone_after),
+        time(new.gone_after),
+    );
+    http(lines, key, endpoint, &new.http);
 }
 
 const fn source_kind(source: &SourceConfig) -> &'static str {

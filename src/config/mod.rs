@@ -29,8 +29,9 @@ pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
 pub use signals::{
-    AlertmanagerConfig, CommandConfig, Expect, HttpAuth, HttpConfig, Isolation, KafkaConfig, KafkaIdentity,
-    KafkaSasl, KafkaTls, MatchOp, Matcher, PrometheusConfig, SaslMechanism, WithoutCommit,
+    AlertmanagerConfig, CommandConfig, Counts, Expect, HttpAuth, HttpConfig, Isolation, KafkaConfig,
+    KafkaIdentity, KafkaSasl, KafkaTls, MOST_SERIES, MatchOp, Matcher, Preset, PrometheusConfig,
+    SaslMechanism, Wanted, WithoutCommit, Written,
 };
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};

@@ -99,32 +99,30 @@ impl Recorder {
     /// # Errors
     /// The store failed; the sample is lost and nothing else.
     pub fn put_sample(&mut self, signal: &Name, point: &SamplePoint) -> Result<(), StoreError> {
-        let (value, reason) = match &point.value {
-            Ok(value) if value.is_finite() => (Some(*value), None),
-            Ok(_) => (None, Some("not a finite number")),
-            Err(reason) => (None, Some(reason.as_str())),
-        };
-        let age = point
-            .age
-            .map(|a| i64::try_from(a.as_millis()).unwrap_or(i64::MAX));
-        let at = point.at.timestamp_millis();
-        self.in_transaction(|conn| {
-            conn.prepare_cached("INSERT OR REPLACE INTO sample VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![signal.as_str(), at, value, reason, age])?;
-            conn.prepare_cached(
-                "INSERT INTO sample_minute VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?3 IS NOT NULL, ?3 IS NULL)
-                 ON CONFLICT DO UPDATE SET
-                     min = min(coalesce(min, excluded.min), coalesce(excluded.min, min)),
-                     max = max(coalesce(max, excluded.max), coalesce(excluded.max, max)),
-                     last = CASE WHEN excluded.last_ms >= last_ms OR last IS NULL
-                                 THEN coalesce(excluded.last, last) ELSE last END,
-                     last_ms = max(last_ms, excluded.last_ms),
-                     valid = valid + excluded.valid,
-                     missing = missing + excluded.missing",
-            )?
-            .execute(params![signal.as_str(), at.div_euclid(MINUTE_MS), value, at])
-        })?;
+        self.in_transaction(|conn| insert_sample(conn, signal, point))?;
         self.prune_now_and_then(point.at)
+    }
+
+    /// Records what a signal's source knows of the time before it was polled: of `points`, oldest first, those at or
+    /// after `since` that are older than every sample of the signal that is already there since then. All or none.
+    ///
+    /// # Errors
+    /// The store failed; the past is lost and nothing else.
+    pub fn put_past(&mut self, signal: &Name, since: Time, points: &[SamplePoint]) -> Result<(), StoreError> {
+        self.in_transaction(|conn| {
+            let oldest: Option<i64> = conn
+                .prepare_cached("SELECT min(at_ms) FROM sample WHERE signal = ?1 AND at_ms >= ?2")?
+                .query_row(params![signal.as_str(), since.timestamp_millis()], |row| {
+                    row.get(0)
+                })?;
+            let before = |p: &&SamplePoint| oldest.is_none_or(|oldest| p.at.timestamp_millis() < oldest);
+            let mut written = 0;
+            // The newest first: a minute that has no value yet takes the first one for its last.
+            for point in points.iter().rev().filter(|p| p.at >= since).filter(before) {
+                written += insert_sample(conn, signal, point)?;
+            }
+            Ok(written)
+        })
     }
 
     /// Records the limit of a backfill and its running weight.
@@ -257,6 +255,32 @@ impl Recorder {
         act(&tx).map_err(failed)?;
         tx.commit().map_err(failed)
     }
+}
+
+fn insert_sample(conn: &Connection, signal: &Name, point: &SamplePoint) -> rusqlite::Result<usize> {
+    let (value, reason) = match &point.value {
+        Ok(value) if value.is_finite() => (Some(*value), None),
+        Ok(_) => (None, Some("not a finite number")),
+        Err(reason) => (None, Some(reason.as_str())),
+    };
+    let age = point
+        .age
+        .map(|a| i64::try_from(a.as_millis()).unwrap_or(i64::MAX));
+    let at = point.at.timestamp_millis();
+    conn.prepare_cached("INSERT OR REPLACE INTO sample VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![signal.as_str(), at, value, reason, age])?;
+    conn.prepare_cached(
+        "INSERT INTO sample_minute VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?3 IS NOT NULL, ?3 IS NULL)
+         ON CONFLICT DO UPDATE SET
+             min = min(coalesce(min, excluded.min), coalesce(excluded.min, min)),
+             max = max(coalesce(max, excluded.max), coalesce(excluded.max, max)),
+             last = CASE WHEN excluded.last_ms >= last_ms OR last IS NULL
+                         THEN coalesce(excluded.last, last) ELSE last END,
+             last_ms = max(last_ms, excluded.last_ms),
+             valid = valid + excluded.valid,
+             missing = missing + excluded.missing",
+    )?
+    .execute(params![signal.as_str(), at.div_euclid(MINUTE_MS), value, at])
 }
 
 impl Journal {

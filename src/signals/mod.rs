@@ -84,6 +84,16 @@ pub enum NoSample {
 pub trait LagSource: Send + Sync {
     /// Asks once. Always ends within its own deadline.
     async fn read(&self) -> Reading;
+
+    /// What the endpoint knows of the last `since`: how long ago, and the number then, oldest first, about one each
+    /// `step`. What was no valid number then is left out, never filled. Empty: it keeps no past. For charts only; a
+    /// number of the past is no sample to act on.
+    ///
+    /// # Errors
+    /// The endpoint did not answer, or only in part.
+    async fn history(&self, _since: Duration, _step: Duration) -> Result<Vec<(Duration, f64)>, AdapterError> {
+        Ok(Vec::new())
+    }
 }
 
 /// Makes the source of a configured signal. Nothing is connected yet.

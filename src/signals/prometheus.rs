@@ -10,35 +10,57 @@
 //! Where the server refuses that form (the query is a scalar, or not a real Prometheus answers) they become two, the
 //! second pinned to the first's evaluation time; that is remembered.
 //!
-//! Whatever is not exactly one finite number at or above zero, with a known age, complete, is *no sample*.
+//! **Several series.** Each is a part, named by the labels in which they differ; the worst is the value. What was there
+//! and is gone makes the reading partial until it has been gone for long: a query that loses its worst series must not
+//! look well. Whatever is not finite, at or above zero, of known age and complete, is *no sample*.
 
 mod answer;
+mod past;
 mod selectors;
+mod series;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
 
 pub use selectors::{NoAgeQuery, age_query};
 
 use super::{LagSource, NoSample, Reading};
 use crate::{
-    config::PrometheusConfig,
+    config::{Counts, HttpConfig, PrometheusConfig, Wanted},
     net::{AdapterError, Answer, Cause, Endpoint, EndpointSettings, Request, Surroundings},
 };
 use answer::{Answered, Outcome, Sample};
 use async_trait::async_trait;
+use series::Memory;
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
+use verdict::{Gathered, no_sample};
 
-/// The most bytes of an answer: one number is asked for.
+/// The most bytes of an answer: a few hundred numbers are asked for.
 const BODY_CAP: usize = 2 * 1024 * 1024;
 /// The label that tells value from age in the combined query.
 const PART: &str = "backfill_q";
-/// `Date` has whole seconds: only a difference above this is an evaluation that is old itself.
-const DATE_SLACK: f64 = 2.0;
-/// A Unix time before this is no time of a measurement.
-const EARLIEST: f64 = 1e9;
 /// How far in the server's future a measurement may be, in seconds: the clocks of one site are not one clock.
 const FUTURE: f64 = 5.0;
+
+/// What a complete reading is.
+#[derive(Debug)]
+struct Rules {
+    /// Labels that belong into the names of parts.
+    labels: Vec<&'static str>,
+    /// What has to be there.
+    wanted: Vec<Wanted>,
+    /// So many series are enough.
+    series: Option<u32>,
+    /// How long a series has to be gone before it is forgotten.
+    gone_after: Duration,
+}
 
 /// The source.
 #[derive(Debug)]
@@ -46,8 +68,13 @@ pub struct Prometheus {
     endpoint: Endpoint,
     query: String,
     age: Result<String, NoAgeQuery>,
-    /// Whether the age query is the operator's own.
+    /// Whether the age query was given.
     age_given: bool,
+    counts: Option<Counts>,
+    rules: Rules,
+    memory: Mutex<Memory>,
+    /// What an endpoint for larger answers is made of.
+    settings: (String, HttpConfig, Surroundings),
     /// The combined query was refused, and the plain one was not.
     apart: AtomicBool,
     /// POST was refused with *method not allowed*.
@@ -72,7 +99,9 @@ impl Prometheus {
         config: &PrometheusConfig,
         surroundings: Surroundings,
     ) -> Result<Self, AdapterError> {
+        let settings = (name.to_owned(), config.http.clone(), surroundings.clone());
         let endpoint = Endpoint::new(EndpointSettings::of(name, &config.http, BODY_CAP, surroundings))?;
+        let preset = config.preset.as_ref();
         Ok(Self {
             endpoint,
             query: config.query.clone(),
@@ -81,6 +110,15 @@ impl Prometheus {
                 .clone()
                 .map_or_else(|| age_query(&config.query), Ok),
             age_given: config.age_query.is_some(),
+            counts: preset.and_then(|p| p.counts.clone()),
+            rules: Rules {
+                labels: preset.map(|p| p.labels.clone()).unwrap_or_default(),
+                wanted: preset.map(|p| p.wanted.clone()).unwrap_or_default(),
+                series: config.series,
+                gone_after: config.gone_after,
+            },
+            memory: Mutex::new(Memory::default()),
+            settings,
             apart: AtomicBool::new(false),
             get: AtomicBool::new(false),
         })
@@ -91,10 +129,11 @@ impl Prometheus {
         if let Ok(age) = &self.age
             && !self.apart.load(Ordering::Relaxed)
         {
-            match self.query(&combined(&self.query, age), None, end).await {
+            let combined = combined(&self.query, age, self.counts.as_ref());
+            match self.query(&combined, None, end).await {
                 Ok((answered, answer)) => {
-                    if let Some(parts) = Parts::of(answered) {
-                        return Ok(parts.reading(&answer));
+                    if let Some(gathered) = Gathered::of_combined(answered) {
+                        return Ok(self.judge(&gathered, &answer));
                     }
                 }
                 // Its form, perhaps. If not, the plain query's error speaks about the operator's own words.
@@ -105,17 +144,19 @@ impl Prometheus {
         self.read_apart(end).await
     }
 
-    /// The value first, then its age at the same instant.
+    fn judge(&self, gathered: &Gathered, answer: &Answer) -> Reading {
+        // What a reader that failed left behind is still what was seen.
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        gathered.reading(&self.rules, &mut memory, Instant::now(), answer)
+    }
+
+    /// The value first, then its age and its counts at the same instant.
     async fn read_apart(&self, end: Instant) -> Result<Reading, AdapterError> {
         let (answered, answer) = self.query(&self.query, None, end).await?;
-        let mut parts = Parts {
-            values: answered.outcome,
-            times: Vec::new(),
-            warnings: answered.warnings,
-        };
-        let at = match parts.number(&answer) {
-            Ok(sample) => sample.at,
-            Err(reading) => return Ok(reading),
+        let mut gathered = Gathered::of_values(answered);
+        let at = match gathered.evaluated() {
+            Ok(at) => at,
+            Err((health, why)) => return Ok(no_sample(health, answer.words(&why, 300))),
         };
         let age = match &self.age {
             Ok(age) => age,
@@ -136,50 +177,81 @@ impl Prometheus {
                 return Err(error);
             }
         };
-        parts.warnings.extend(answered.warnings);
+        gathered.warnings.extend(answered.warnings);
         match answered.outcome {
-            Outcome::Samples(samples) => parts.times = samples.iter().map(|s| s.value).collect(),
+            Outcome::Samples(samples) => gathered.times = samples.iter().map(|s| s.value).collect(),
             Outcome::Other(what) => {
                 let why = age_answer.words(&format!("the age query gives {what}"), 300);
                 return Ok(no_sample(NoSample::Invalid, why));
             }
         }
-        Ok(parts.reading(&answer))
+        if let Some(counts) = &self.counts {
+            gathered.all = self.counted(&counts.all, at, end, &mut gathered.warnings).await?;
+            gathered.known = self
+                .counted(&counts.known, at, end, &mut gathered.warnings)
+                .await?;
+        }
+        Ok(self.judge(&gathered, &answer))
     }
 
-    /// One instant query. By POST, because selectors get long and caches keep away from it; by GET where only that is
-    /// allowed.
+    async fn counted(
+        &self,
+        query: &str,
+        at: f64,
+        end: Instant,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Sample>, AdapterError> {
+        let (answered, answer) = self.query(query, Some(at), end).await?;
+        warnings.extend(answered.warnings);
+        match answered.outcome {
+            Outcome::Samples(samples) => Ok(samples),
+            Outcome::Other(what) => Err(answer.error(
+                Cause::NotUnderstood,
+                &format!("the count of partitions gives {what}"),
+            )),
+        }
+    }
+
+    /// One instant query.
     async fn query(
         &self,
         query: &str,
         at: Option<f64>,
         end: Instant,
     ) -> Result<(Answered, Answer), AdapterError> {
-        let left = end.saturating_duration_since(Instant::now());
-        let mut fields = vec![
-            ("query".to_owned(), query.to_owned()),
-            ("timeout".to_owned(), format!("{}ms", left.as_millis().max(1))),
-        ];
+        let mut fields = vec![("query".to_owned(), query.to_owned())];
         fields.extend(at.map(|at| ("time".to_owned(), format!("{at:.3}"))));
+        let answer = self.ask(&self.endpoint, "/api/v1/query", fields, end).await?;
+        Ok((answer::read(&answer)?, answer))
+    }
+
+    /// By POST, because selectors get long and caches keep away from it; by GET where only that is allowed.
+    async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        mut fields: Vec<(String, String)>,
+        end: Instant,
+    ) -> Result<Answer, AdapterError> {
+        let left = end.saturating_duration_since(Instant::now());
+        fields.push(("timeout".to_owned(), format!("{}ms", left.as_millis().max(1))));
         let get = || {
-            let empty = Request::get("/api/v1/query");
-            fields
-                .iter()
-                .fold(empty, |request, (key, value)| request.query(key, value))
+            fields.iter().fold(Request::get(path), |request, (key, value)| {
+                request.query(key, value)
+            })
         };
-        let post = || Request::post("/api/v1/query").form(fields.clone());
+        let post = || Request::post(path).form(fields.clone());
         let request = if self.get.load(Ordering::Relaxed) {
             get()
         } else {
             post()
         };
-        let mut answer = self.endpoint.send(&request.within(left)).await?;
+        let mut answer = endpoint.send(&request.within(left)).await?;
         if answer.status == 405 && !self.get.swap(true, Ordering::Relaxed) {
             let left = end.saturating_duration_since(Instant::now());
-            answer = self.endpoint.send(&get().within(left)).await?;
+            answer = endpoint.send(&get().within(left)).await?;
         }
-        let answer = answer.into_success()?;
-        Ok((answer::read(&answer)?, answer))
+        answer.into_success()
     }
 }
 
@@ -188,143 +260,19 @@ impl LagSource for Prometheus {
     async fn read(&self) -> Reading {
         self.try_read().await.unwrap_or_else(Reading::Failed)
     }
+
+    async fn history(&self, since: Duration, step: Duration) -> Result<Vec<(Duration, f64)>, AdapterError> {
+        self.past(since, step).await
+    }
 }
 
-/// Value and age in one query. The line ends keep a comment at the end of either from swallowing the rest.
-fn combined(query: &str, age: &str) -> String {
+/// Value, age and counts in one query. The line ends keep a comment at the end of one from swallowing the rest.
+fn combined(query: &str, age: &str, counts: Option<&Counts>) -> String {
     let part =
         |query: &str, name: &str| format!("label_replace((\n{query}\n), \"{PART}\", \"{name}\", \"\", \"\")");
-    format!("{} or {}", part(query, "value"), part(age, "age"))
-}
-
-/// What a read gathered.
-struct Parts {
-    values: Outcome,
-    /// Unix times of measurements.
-    times: Vec<f64>,
-    warnings: Vec<String>,
-}
-
-impl Parts {
-    /// Takes a combined answer apart; `None` if it is not one.
-    fn of(answered: Answered) -> Option<Self> {
-        let Outcome::Samples(samples) = answered.outcome else {
-            return None;
-        };
-        let (mut values, mut times) = (Vec::new(), Vec::new());
-        for sample in samples {
-            match sample.labels.get(PART).map(String::as_str) {
-                Some("value") => values.push(sample),
-                Some("age") => times.push(sample.value),
-                _ => return None,
-            }
-        }
-        Some(Self {
-            values: Outcome::Samples(values),
-            times,
-            warnings: answered.warnings,
-        })
+    let mut parts = vec![part(query, "value"), part(age, "age")];
+    if let Some(counts) = counts {
+        parts.extend([part(&counts.all, "all"), part(&counts.known, "known")]);
     }
-
-    /// The one usable number, or the reading that says why there is none.
-    fn number(&self, answer: &Answer) -> Result<&Sample, Reading> {
-        let refused = |health, why: &str| Err(no_sample(health, answer.words(why, 300)));
-        if let Some(warning) = self.warnings.first() {
-            return refused(NoSample::Partial, &format!("a partial answer: {warning}"));
-        }
-        let samples = match &self.values {
-            Outcome::Samples(samples) => samples,
-            Outcome::Other(what) => return refused(NoSample::Invalid, &format!("the query gives {what}")),
-        };
-        match samples.as_slice() {
-            [] if self.times.is_empty() => refused(
-                NoSample::Missing,
-                "empty result: no such series now (exporter down, group gone, a typo?)",
-            ),
-            [] => refused(
-                NoSample::Missing,
-                "empty result: its series are there, but the query leaves nothing of them",
-            ),
-            [one] if one.value.is_nan() => refused(NoSample::Invalid, "the value is NaN"),
-            [one] if one.value.is_infinite() => refused(NoSample::Invalid, "the value is infinite"),
-            [one] if one.value < 0.0 => refused(
-                NoSample::Invalid,
-                &format!("the value is {}, below zero", one.value),
-            ),
-            [one] => Ok(one),
-            many => refused(
-                NoSample::Invalid,
-                &format!(
-                    "{} series where one number is expected: wrap the query in sum(..) or max(..)",
-                    many.len()
-                ),
-            ),
-        }
-    }
-
-    fn reading(&self, answer: &Answer) -> Reading {
-        let number = match self.number(answer) {
-            Ok(number) => number,
-            Err(reading) => return reading,
-        };
-        // A sum is as old as its oldest part; one that is not known makes all of it unknown.
-        let oldest = |a: f64, b: f64| if b < a || b.is_nan() { b } else { a };
-        let Some(measured) = self.times.iter().copied().reduce(oldest) else {
-            return no_sample(
-                NoSample::Missing,
-                "a number without any sample behind it: its series are gone (does the query end in `or vector(0)`?)",
-            );
-        };
-        // Written so that NaN is refused.
-        if !(measured >= EARLIEST && measured <= number.at + FUTURE) {
-            return no_sample(
-                NoSample::Invalid,
-                format!(
-                    "the age query gives {measured}, which is no Unix time in seconds of a past measurement"
-                ),
-            );
-        }
-        let clock = ServerClock::of(number.at, answer);
-        match Duration::try_from_secs_f64((clock.now - measured).max(0.0)) {
-            Ok(age) => Reading::Value {
-                value: number.value,
-                age,
-                skew_ms: clock.skew_ms,
-                parts: Vec::new(),
-            },
-            Err(why) => no_sample(NoSample::Invalid, format!("the age cannot be told: {why}")),
-        }
-    }
-}
-
-fn no_sample(health: NoSample, why: impl Into<String>) -> Reading {
-    Reading::NoSample {
-        health,
-        why: why.into(),
-    }
-}
-
-/// The server's clock when it answered.
-struct ServerClock {
-    /// Unix seconds.
-    now: f64,
-    skew_ms: Option<i64>,
-}
-
-impl ServerClock {
-    fn of(evaluated: f64, answer: &Answer) -> Self {
-        let date = answer.date().map(|d| d.timestamp() as f64);
-        let now = date
-            .filter(|date| date - evaluated > DATE_SLACK)
-            .unwrap_or(evaluated);
-        // The evaluation was at some time between our question and its answer. What lies in between is no skew.
-        let asked = answer.sent_at.timestamp_millis() as f64;
-        let answered = asked + answer.answered_after.as_secs_f64() * 1000.0;
-        let theirs = now * 1000.0;
-        let skew = theirs - theirs.clamp(asked, answered);
-        Self {
-            now,
-            skew_ms: skew.is_finite().then_some(skew as i64),
-        }
-    }
+    parts.join(" or ")
 }

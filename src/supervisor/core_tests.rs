@@ -239,11 +239,7 @@ fn a_resent_intent_is_not_withdrawn_while_others_are_still_looked_at() {
 
 fn signal() -> SignalConfig {
     SignalConfig {
-        source: SourceConfig::Prometheus(PrometheusConfig {
-            http: HttpConfig::at("http://127.0.0.1:1"),
-            query: "lag".to_owned(),
-            age_query: None,
-        }),
+        source: SourceConfig::Prometheus(PrometheusConfig::at(HttpConfig::at("http://127.0.0.1:1"), "lag")),
         unit: Unit::Messages,
         low: 5.0,
         soft: 10.0,

@@ -23,6 +23,8 @@ use std::{
 pub enum Note {
     /// A poll of a signal.
     Sample(Name, SamplePoint),
+    /// What a signal's source knows of the time since an instant, before it was polled.
+    Past(Name, Time, Vec<SamplePoint>),
     /// Something seen of the outside.
     Seen(&'static str, Observation),
     /// A backfill's limit and running weight.
@@ -87,6 +89,25 @@ impl Note {
 /// Notes that may wait for the disk.
 const QUEUE: usize = 10_000;
 
+/// A way to queue notes for tasks; what does not fit is lost.
+#[derive(Debug, Clone)]
+pub struct Notes(Option<SyncSender<Note>>);
+
+impl Notes {
+    #[cfg(test)]
+    pub(super) const fn to(sender: SyncSender<Note>) -> Self {
+        Self(Some(sender))
+    }
+
+    /// Queues a note; never waits.
+    pub fn send(&self, note: Note) {
+        let lost = self.0.as_ref().is_none_or(|s| s.try_send(note).is_err());
+        if lost {
+            tracing::debug!("a note was lost");
+        }
+    }
+}
+
 /// The sending side.
 pub struct Record {
     sender: Option<SyncSender<Note>>,
@@ -113,6 +134,11 @@ impl Record {
             since_snapshot: 0,
             dropped: 0,
         }
+    }
+
+    /// A way to the same thread for tasks.
+    pub fn notes(&self) -> Notes {
+        Notes(self.sender.clone())
     }
 
     /// Queues a note; never waits.
@@ -202,6 +228,7 @@ fn write(mut recorder: Recorder, notes: &Receiver<Note>) {
     while let Ok(note) = notes.recv() {
         let written = match &note {
             Note::Sample(signal, point) => recorder.put_sample(signal, point),
+            Note::Past(signal, since, points) => recorder.put_past(signal, *since, points),
             Note::Seen(kind, seen) => recorder.put_observation(kind, seen),
             Note::Sighting(sighting) => recorder.put_sighting(sighting),
             Note::Limit(id, point) => recorder.put_limit(id, *point),

@@ -5,6 +5,7 @@ use super::{
     core::{Core, Input},
     driver::Driver,
     poll::Pollers,
+    record::Notes,
     wiring,
 };
 use crate::{
@@ -33,6 +34,7 @@ pub struct Reload {
     pollers: Pollers,
     inbox: UnboundedSender<Input>,
     updates: Updates,
+    notes: Notes,
     runtime: Handle,
 }
 
@@ -48,6 +50,7 @@ impl Reload {
         pollers: Pollers,
         inbox: UnboundedSender<Input>,
         updates: Updates,
+        notes: Notes,
         runtime: Handle,
     ) -> Self {
         Self {
@@ -58,6 +61,7 @@ impl Reload {
             pollers,
             inbox,
             updates,
+            notes,
             runtime,
         }
     }
@@ -129,7 +133,7 @@ impl Reload {
         driver.secrets = wiring::secrets(&config);
         driver.deadline = config.tuning.effect_deadline;
         // Dropping the old pollers ends them; a signal that is gone drops out at once (case B25).
-        self.pollers = wiring::pollers(&config, &driver.executors, &self.inbox);
+        self.pollers = wiring::pollers(&config, &driver.executors, &self.inbox, &self.notes);
         self.config = config;
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::{
     gate::Gate,
     limits::Limits,
     poll::Pollers,
-    record::Record,
+    record::{Notes, Record},
     reload::Reload,
     run::{Desk, Loop, Until, Watch},
     watchers::Watchers,
@@ -75,11 +75,15 @@ pub fn pollers(
     config: &Config,
     executors: &BTreeMap<Name, Arc<dyn Executor>>,
     inbox: &UnboundedSender<Input>,
+    notes: &Notes,
 ) -> Pollers {
     let mut pollers = Pollers::default();
     for (name, signal) in &config.signals {
         match signals::build(name, signal) {
-            Ok(source) => pollers.signal(name.clone(), source, signal.interval, inbox.clone()),
+            Ok(source) => {
+                pollers.past(name.clone(), source.clone(), signal.interval, notes.clone());
+                pollers.signal(name.clone(), source, signal.interval, inbox.clone());
+            }
             Err(error) => {
                 // Without a source there are no samples: the signal is blind, and says why.
                 let _ = inbox.send(Input::Reading(name.clone(), signals::Reading::Failed(error)));
@@ -224,7 +228,7 @@ pub fn supervisor(
         journal.checkpoint(id).ok().flatten()
     });
     let core = Core::new(config.tuning.clone(), limits, slots(&config));
-    let pollers = pollers(&config, &executors, &sender);
+    let pollers = pollers(&config, &executors, &sender, &record.notes());
     let driver = Driver {
         executors,
         gate: gate.clone(),
@@ -233,7 +237,14 @@ pub fn supervisor(
         deadline: config.tuning.effect_deadline,
         secrets: secrets(&config),
     };
-    let reload = Reload::new(config, pollers, sender.clone(), updates, Handle::current());
+    let reload = Reload::new(
+        config,
+        pollers,
+        sender.clone(),
+        updates,
+        record.notes(),
+        Handle::current(),
+    );
     let parts = Loop {
         journal,
         state,

@@ -56,12 +56,6 @@ fn plain(value: &str, age: &str) -> StandIn {
     NoSample::Invalid,
     "below zero"
 )]
-#[case::several(
-    r#"{"metric":{"backfill_q":"value","topic":"a"},"value":[AT,"1"]},
-       {"metric":{"backfill_q":"value","topic":"b"},"value":[AT,"2"]}"#,
-    NoSample::Invalid,
-    "2 series where one number is expected"
-)]
 #[case::filtered(
     r#"{"metric":{"backfill_q":"age"},"value":[AT,"AT"]}"#,
     NoSample::Missing,

@@ -7,6 +7,8 @@
 mod access;
 mod answers;
 mod bodies;
+mod past;
+mod series;
 mod stand_in;
 mod tls;
 
@@ -26,11 +28,7 @@ fn now() -> f64 {
 }
 
 fn config(url: &str) -> PrometheusConfig {
-    PrometheusConfig {
-        http: HttpConfig::at(url),
-        query: "sum(lag{group=\"orders\"})".to_owned(),
-        age_query: None,
-    }
+    PrometheusConfig::at(HttpConfig::at(url), "sum(lag{group=\"orders\"})")
 }
 
 /// The source of a configuration, outside of any proxy and certificate of this machine's environment.

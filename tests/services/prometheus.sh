@@ -13,6 +13,7 @@
 #   OWNER=PID         when that process ends, everything stops and DIR is removed
 #   ALERTMANAGER=yes  also an Alertmanager, to which Prometheus sends the alerts of `rules` below: lines
 #                     ALERTMANAGER_URL and ALERTMANAGER_PID
+#   PAST=FILE         samples with times of the past, OpenMetrics, that the server has from its first start on
 #   RESEND=3s         how often an alert that fires is sent again; it lives four times as long
 set -euo pipefail
 
@@ -183,6 +184,9 @@ alertmanager() {
 
 server() {
   alive prometheus && return 0
+  if [ -n "${PAST:-}" ] && [ ! -e "$dir/data" ]; then
+    promtool tsdb create-blocks-from openmetrics "$PAST" "$dir/data" >&2
+  fi
   rules >"$dir/rules.yml"
   configuration >"$dir/prometheus.yml"
   on_free_port prometheus prometheus --config.file="$dir/prometheus.yml" --storage.tsdb.path="$dir/data" \

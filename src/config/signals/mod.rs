@@ -15,7 +15,7 @@ pub use kafka::{
     Expect, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, SaslMechanism, WithoutCommit,
 };
 pub use matcher::{MatchOp, Matcher};
-pub use prometheus::PrometheusConfig;
+pub use prometheus::{Counts, MOST_SERIES, Preset, PrometheusConfig, Wanted, Written};
 
 use super::{
     SignalConfig, SourceConfig, Unit,
@@ -100,6 +100,7 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
     }
     let source = kind.and_then(|kind| kind.source(report, section, folder));
     let unit = match kind {
+        Some(Kind::Prometheus) => prometheus::unit(report, section),
         Some(kind) => kind.unit().or_else(|| unit(report, section)),
         None => None,
     };
@@ -122,11 +123,13 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
     })
 }
 
+/// The units of lags.
+const UNITS: [(&str, Unit); 2] = [("messages", Unit::Messages), ("seconds", Unit::Seconds)];
+
 fn unit(report: &mut Report<'_>, section: &Section<'_>) -> Option<Unit> {
-    let words = [("messages", Unit::Messages), ("seconds", Unit::Seconds)];
     section
-        .required(report, "unit", &one_of(&words))
-        .and_then(|e| e.word(report, &words))
+        .required(report, "unit", &one_of(&UNITS))
+        .and_then(|e| e.word(report, &UNITS))
 }
 
 pub(super) fn time(

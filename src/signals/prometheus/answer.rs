@@ -1,14 +1,17 @@
-//! What `/api/v1/query` answers, read strictly: one number, or the reason why there is none.
+//! What `/api/v1/query` and `/api/v1/query_range` answer, read strictly: numbers, or the reason why there are none.
 
 use crate::net::{AdapterError, Answer, Cause};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// What tells one series from another.
+pub(super) type Labels = BTreeMap<String, String>;
+
 /// One result: its labels, when it was evaluated on the server's clock, and its number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
-    pub(super) labels: BTreeMap<String, String>,
+    pub(super) labels: Labels,
     /// Unix seconds.
     pub(super) at: f64,
     pub(super) value: f64,
@@ -56,9 +59,25 @@ struct Data {
 #[derive(Deserialize)]
 struct Element {
     #[serde(default)]
-    metric: BTreeMap<String, String>,
+    metric: Labels,
     /// Missing for a native histogram.
     value: Option<(f64, String)>,
+}
+
+/// One series over time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Track {
+    pub(super) labels: Labels,
+    /// Unix seconds and numbers.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+#[derive(Deserialize)]
+struct RangeElement {
+    #[serde(default)]
+    metric: Labels,
+    /// Missing for native histograms.
+    values: Option<Vec<(f64, String)>>,
 }
 
 /// Reads an answer with status 200.
@@ -66,20 +85,8 @@ struct Element {
 /// # Errors
 /// The server's own error, or *not understood*.
 pub(super) fn read(answer: &Answer) -> Result<Answered, AdapterError> {
-    let envelope: Envelope = answer.json()?;
-    if envelope.status != "success" {
-        let detail = format!("{}: {}", envelope.error_type, envelope.error);
-        return Err(answer.error(cause_of(&envelope.error_type), &detail));
-    }
+    let (data, warnings) = open(answer)?;
     let odd = |why: String| answer.error(Cause::NotUnderstood, &why);
-    let data = envelope
-        .data
-        .ok_or_else(|| odd("success without data".to_owned()))?;
-    let warnings = [envelope.warnings, data.warnings]
-        .into_iter()
-        .flatten()
-        .flatten()
-        .collect();
     let shape = |e: serde_json::Error| odd(format!("a {} of another shape: {e}", data.kind));
     let outcome = match data.kind.as_str() {
         "vector" => vector(serde_json::from_value(data.result).map_err(shape)?).map_err(odd)?,
@@ -87,7 +94,7 @@ pub(super) fn read(answer: &Answer) -> Result<Answered, AdapterError> {
             let (at, text): (f64, String) = serde_json::from_value(data.result).map_err(shape)?;
             let value = number(&text).map_err(odd)?;
             Outcome::Samples(vec![Sample {
-                labels: BTreeMap::new(),
+                labels: Labels::new(),
                 at,
                 value,
             }])
@@ -97,6 +104,57 @@ pub(super) fn read(answer: &Answer) -> Result<Answered, AdapterError> {
         other => return Err(odd(format!("a result of the type {other}"))),
     };
     Ok(Answered { outcome, warnings })
+}
+
+/// Reads the answer to a range query with status 200.
+///
+/// # Errors
+/// The server's own error, *not understood*, or an answer that is only a part: its words are those of the warning.
+pub(super) fn read_range(answer: &Answer) -> Result<Vec<Track>, AdapterError> {
+    let (data, warnings) = open(answer)?;
+    let odd = |why: String| answer.error(Cause::NotUnderstood, &why);
+    if let Some(warning) = warnings.first() {
+        return Err(odd(format!("a partial answer: {warning}")));
+    }
+    if data.kind != "matrix" {
+        return Err(odd(format!("a {} where a matrix was asked for", data.kind)));
+    }
+    let elements: Vec<RangeElement> =
+        serde_json::from_value(data.result).map_err(|e| odd(format!("a matrix of another shape: {e}")))?;
+    let track = |element: RangeElement| {
+        let values = element.values.ok_or("histograms, not numbers")?;
+        let points: Result<Vec<(f64, f64)>, String> = values
+            .into_iter()
+            .map(|(at, text)| Ok((at, number(&text)?)))
+            .collect();
+        Ok(Track {
+            labels: element.metric,
+            points: points?,
+        })
+    };
+    elements
+        .into_iter()
+        .map(track)
+        .collect::<Result<_, String>>()
+        .map_err(odd)
+}
+
+/// The data of an answer and its warnings, wherever they stand.
+fn open(answer: &Answer) -> Result<(Data, Vec<String>), AdapterError> {
+    let envelope: Envelope = answer.json()?;
+    if envelope.status != "success" {
+        let detail = format!("{}: {}", envelope.error_type, envelope.error);
+        return Err(answer.error(cause_of(&envelope.error_type), &detail));
+    }
+    let mut data = envelope
+        .data
+        .ok_or_else(|| answer.error(Cause::NotUnderstood, "success without data"))?;
+    let warnings = [envelope.warnings, data.warnings.take()]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    Ok((data, warnings))
 }
 
 fn vector(elements: Vec<Element>) -> Result<Outcome, String> {
