@@ -28,8 +28,9 @@ pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
 pub use signals::{
-    AlertmanagerConfig, CommandConfig, Expect, HttpAuth, HttpConfig, Isolation, KafkaConfig, KafkaIdentity,
-    KafkaSasl, KafkaTls, MatchOp, Matcher, PrometheusConfig, SaslMechanism, WithoutCommit,
+    AlertmanagerConfig, AwsKeys, BurrowConfig, CloudWatchConfig, CommandConfig, Expect, HttpAuth, HttpConfig,
+    Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, MatchOp, Matcher, PrometheusConfig,
+    SaslMechanism, WithoutCommit,
 };
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
@@ -209,6 +210,10 @@ pub enum SourceConfig {
     Prometheus(PrometheusConfig),
     /// Whether alerts fire.
     Alertmanager(AlertmanagerConfig),
+    /// Consumer groups that a Burrow watches.
+    Burrow(BurrowConfig),
+    /// Iterator ages of Kinesis streams.
+    CloudWatch(CloudWatchConfig),
     /// What a program prints.
     Command(CommandConfig),
 }

@@ -4,9 +4,12 @@
 //! replaced by zero, by the last value, or by a guess.
 
 pub mod alertmanager;
+pub mod burrow;
+mod clock;
 pub mod command;
 pub mod kafka;
 pub mod prometheus;
+mod troubles;
 pub mod validity;
 
 use crate::{
@@ -97,6 +100,14 @@ pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, A
         SourceConfig::Alertmanager(source) => {
             Ok(Arc::new(alertmanager::Alertmanager::new(name.as_str(), source)?))
         }
+        SourceConfig::Burrow(source) => Ok(Arc::new(burrow::Burrow::new(name.as_str(), source)?)),
+        SourceConfig::CloudWatch(_) => Err(AdapterError::new(
+            name.as_str(),
+            "",
+            std::time::Duration::ZERO,
+            crate::net::Cause::Local,
+            "",
+        )),
         SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(name.as_str(), source))),
     }
 }

@@ -15,9 +15,7 @@ use backfill::{
     net::{AdapterError, Surroundings},
     signals::{LagSource, NoSample, Reading, prometheus::Prometheus},
 };
-use std::{
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970.
 fn now() -> f64 {
