@@ -6,6 +6,7 @@
 pub mod alertmanager;
 pub mod burrow;
 mod clock;
+pub mod cloudwatch;
 pub mod command;
 pub mod kafka;
 pub mod prometheus;
@@ -101,13 +102,7 @@ pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, A
             Ok(Arc::new(alertmanager::Alertmanager::new(name.as_str(), source)?))
         }
         SourceConfig::Burrow(source) => Ok(Arc::new(burrow::Burrow::new(name.as_str(), source)?)),
-        SourceConfig::CloudWatch(_) => Err(AdapterError::new(
-            name.as_str(),
-            "",
-            std::time::Duration::ZERO,
-            crate::net::Cause::Local,
-            "",
-        )),
+        SourceConfig::CloudWatch(source) => Ok(Arc::new(cloudwatch::CloudWatch::new(name.as_str(), source)?)),
         SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(name.as_str(), source))),
     }
 }
