@@ -35,8 +35,8 @@ fn check(signals: &str) -> (i32, Vec<Value>) {
     (out.status.code().unwrap(), signals.cloned().collect())
 }
 
-/// An Alertmanager that lists the same for every request.
-fn alertmanager(list: &'static str) -> String {
+/// A server that says the same to every request.
+fn answering(list: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -86,11 +86,11 @@ fn a_program_that_fails_is_told_with_its_words_and_how_to_run_it_by_hand() {
 
 #[test]
 fn an_alert_fires_or_is_quiet_and_a_missing_watchdog_is_told() {
-    let firing = alertmanager(
+    let firing = answering(
         r#"[{"labels":{"alertname":"HighLag"},"updatedAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-01T00:04:00Z",
         "status":{"state":"active","silencedBy":[],"inhibitedBy":[]}}]"#,
     );
-    let empty = alertmanager("[]");
+    let empty = answering("[]");
     let signal = |name: &str, url: &str, more: &str| {
         format!(
             "[signals.{name}]\nkind = \"alertmanager\"\nurl = \"{url}\"\nmatchers = [\"alertname=HighLag\"]\n{more}"
@@ -110,5 +110,22 @@ fn an_alert_fires_or_is_quiet_and_a_missing_watchdog_is_told() {
         said[2]["mend"].as_str().unwrap().contains("/#/alerts"),
         "{said:?}"
     );
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn a_group_that_stands_still_is_told_with_where_to_look() {
+    let burrow = answering(include_str!("burrow_samples/lag.json"));
+    let config = format!(
+        "[signals.a]\nkind = \"burrow\"\nurl = \"{burrow}\"\ncluster = \"local\"\ngroups = [\"orders-svc\"]\n\
+         soft = 10\nhard = 20\ncritical = 30\n"
+    );
+    let (code, said) = check(&config);
+    assert_eq!(
+        said[0]["says"],
+        "no sample: orders-svc: orders/1 STALL at 325 messages"
+    );
+    let mend = said[0]["mend"].as_str().unwrap();
+    assert!(mend.ends_with("/v3/kafka/local/consumer"), "{mend}");
     assert_eq!(code, 2);
 }

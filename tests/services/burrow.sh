@@ -27,41 +27,48 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-install_missing() {
+debian_install() {
   local missing=() policy=/usr/sbin/policy-rc.d made="" failed=""
   command -v Burrow >/dev/null || missing+=(burrow)
   [ -e /usr/share/java/zookeeper.jar ] || missing+=(zookeeper)
   # The headless one, before ZooKeeper's package asks for any.
   command -v java >/dev/null || missing+=(default-jre-headless)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
-  if [ ${#missing[@]} -gt 0 ]; then
-    command -v apt-get >/dev/null || die "install these first: ${missing[*]}"
-    as_root true || die "needs root or passwordless sudo to install: ${missing[*]}"
-    # Burrow's package would start a server of its own. This file is how Debian is told not to.
-    if [ ! -e $policy ]; then
-      printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
-      as_root chmod 755 $policy
-      made=yes
-    fi
-    {
-      as_root apt-get -o DPkg::Lock::Timeout=180 update -qq &&
-        as_root env DEBIAN_FRONTEND=noninteractive \
-          apt-get -o DPkg::Lock::Timeout=180 install -y -qq --no-install-recommends "${missing[@]}"
-    } >&2 || failed=yes
-    [ -z "$made" ] || as_root rm -f $policy
-    [ -z "$failed" ] || die "could not install: ${missing[*]}"
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || die "install these first: ${missing[*]}"
+  as_root true || die "needs root or passwordless sudo to install: ${missing[*]}"
+  # Burrow's package would start a server of its own. This file is how Debian is told not to.
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+    as_root chmod 755 $policy
+    made=yes
   fi
+  {
+    as_root apt-get -o DPkg::Lock::Timeout=180 update -qq &&
+      as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -o DPkg::Lock::Timeout=180 install -y -qq --no-install-recommends "${missing[@]}"
+  } >&2 || failed=yes
+  [ -z "$made" ] || as_root rm -f $policy
+  [ -z "$failed" ] || die "could not install: ${missing[*]}"
+}
+
+python_install() {
   [ ! -e "$venv/done" ] || return 0
+  rm -rf "$venv"
+  python3 -m venv "$venv" >&2 &&
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+      "confluent-kafka==$version" >&2 || die "pip could not install confluent-kafka $version"
+  touch "$venv/done"
+}
+
+# Whoever comes second waits for the first.
+install_missing() {
   mkdir -p "$cache"
   (
     flock 9
-    [ ! -e "$venv/done" ] || exit 0
-    rm -rf "$venv"
-    python3 -m venv "$venv" >&2 &&
-      "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-        "confluent-kafka==$version" >&2 || die "pip could not install confluent-kafka $version"
-    touch "$venv/done"
-  ) 9>"$cache/confluent-kafka.lock"
+    debian_install
+    python_install
+  ) 9>"$cache/burrow.lock"
 }
 
 # Pid files hold the pid and the start time, so that a later process with the same pid is left alone.
@@ -218,7 +225,8 @@ watch_owner() { # PID
 up() {
   install_missing
   [ -z "${OWNER:-}" ] || watch_owner "$OWNER"
-  alive feeder || feeder
+  # A new broker has another address, which Burrow reads when it starts.
+  alive feeder || { stop burrow; feeder; }
   alive zookeeper || on_a_free_port zookeeper zookeeper
   alive burrow || on_a_free_port burrow burrow
   printf 'BURROW_URL=http://127.0.0.1:%s\nBURROW_CLUSTER=%s\n' "$(cat "$dir/burrow.port")" "$cluster"

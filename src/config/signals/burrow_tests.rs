@@ -2,10 +2,13 @@ use super::*;
 use crate::config::{Config, SignalConfig, SourceConfig, Unit};
 use rstest::rstest;
 
-fn signal(lines: &str) -> Result<SignalConfig, String> {
+fn config(lines: &str) -> Result<Config, String> {
     let text = format!("[executors.here]\nkind = \"local\"\n[signals.orders]\nkind = \"burrow\"\n{lines}\n");
-    let config = Config::parse(&text, Path::new("/etc/backfill/config.toml")).map_err(|e| e.to_string())?;
-    Ok(config.signals.values().next().unwrap().clone())
+    Config::parse(&text, Path::new("/etc/backfill/config.toml")).map_err(|e| e.to_string())
+}
+
+fn signal(lines: &str) -> Result<SignalConfig, String> {
+    Ok(config(lines)?.signals.values().next().unwrap().clone())
 }
 
 const LEVELS: &str = "soft = 5e4\nhard = 2e5\ncritical = 1e6";
@@ -50,4 +53,24 @@ fn topics_and_a_login_are_read() {
 fn what_cannot_be_asked_for_is_refused_with_its_key(#[case] lines: &str, #[case] words: &str) {
     let refused = signal(lines).unwrap_err();
     assert!(refused.contains(words), "{refused}");
+}
+
+#[test]
+fn a_difference_is_told_in_words() {
+    let old = config(&format!("{LEAST}\n{LEVELS}")).unwrap();
+    let other = LEAST.replace("\"local\"", "\"prod\"").replace(", \"pay\"", "");
+    let new = config(&format!(
+        "{other}\n{LEVELS}\ntopics = [\"orders\"]\ndeadline = \"1s\""
+    ))
+    .unwrap();
+    assert_eq!(
+        old.diff(&new),
+        [
+            "signals.orders.cluster local to prod",
+            "signals.orders.groups live+pay to live",
+            "signals.orders.topics none to orders",
+            "signals.orders.deadline 5s to 1s",
+        ]
+    );
+    assert!(old.diff(&old).is_empty());
 }

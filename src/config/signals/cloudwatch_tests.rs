@@ -2,11 +2,14 @@ use super::*;
 use crate::config::{Config, SignalConfig, SourceConfig, Unit};
 use rstest::rstest;
 
-fn signal(lines: &str) -> Result<SignalConfig, String> {
+fn config(lines: &str) -> Result<Config, String> {
     let text =
         format!("[executors.here]\nkind = \"local\"\n[signals.orders]\nkind = \"cloudwatch\"\n{lines}\n");
-    let config = Config::parse(&text, Path::new("/etc/backfill/config.toml")).map_err(|e| e.to_string())?;
-    Ok(config.signals.values().next().unwrap().clone())
+    Config::parse(&text, Path::new("/etc/backfill/config.toml")).map_err(|e| e.to_string())
+}
+
+fn signal(lines: &str) -> Result<SignalConfig, String> {
+    Ok(config(lines)?.signals.values().next().unwrap().clone())
 }
 
 fn source(lines: &str) -> CloudWatchConfig {
@@ -86,4 +89,26 @@ fn no_more_streams_than_one_call_can_ask_for() {
     assert!(of(500).is_ok());
     let refused = of(501).unwrap_err();
     assert!(refused.contains("501 streams"), "{refused}");
+}
+
+#[test]
+fn a_difference_names_the_keys_and_no_secret() {
+    let old = config(LEAST).unwrap();
+    let other = LEAST.replace("eu-central-1", "us-east-1");
+    let new = config(&format!(
+        "{other}\nconsumer = \"live\"\nendpoint = \"https://vpce.example\"\nca_file = \"/ca.pem\"\ndeadline = \"3s\"\n\
+         access_key = {{ env = \"HIDDEN_A\" }}\nsecret_key = {{ env = \"HIDDEN_B\" }}"
+    ))
+    .unwrap();
+    assert_eq!(
+        old.diff(&new),
+        [
+            "signals.orders.region eu-central-1 to us-east-1",
+            "signals.orders.consumer none to live",
+            "signals.orders.endpoint none to https://vpce.example",
+            "signals.orders login changed",
+            "signals.orders.ca_file none to /ca.pem",
+            "signals.orders.deadline 10s to 3s",
+        ]
+    );
 }
