@@ -161,10 +161,9 @@ async fn numbers_that_burrow_repeats_after_its_brokers_have_gone_are_stale_on_it
         panic!("{reading:?}");
     };
     assert_eq!(*value, 3.0);
-    assert!(
-        age.abs_diff(Duration::from_secs(3600)) <= Duration::from_secs(1),
-        "{age:?}"
-    );
+    // `Date` has whole seconds, and the answer takes its time.
+    let between = Duration::from_secs(3600)..Duration::from_secs(3615);
+    assert!(between.contains(age), "{age:?}");
     let unusable = judge(&reading, &UsualAge::new(), Duration::from_secs(15)).unwrap_err();
     assert_eq!(unusable.health, SignalHealth::Stale);
 }

@@ -23,7 +23,11 @@ use chrono::Utc;
 use reqwest::Url;
 use serde_json::{Value, json};
 use sign::{Keys, Scope, Unsigned, sign};
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 use verdict::PERIOD;
 
 /// The most bytes of an answer: ten datapoints of five hundred streams are a tenth of it.
@@ -34,6 +38,8 @@ const TARGET: &str = "GraniteServiceVersion20100801.GetMetricData";
 const JSON: &str = "application/x-amz-json-1.0";
 /// How far back is looked, in seconds.
 const WINDOW: i64 = 600;
+/// For how long a key that was refused is not sent again (case S03). Another one is sent at once.
+const REFUSED_FOR: Duration = Duration::from_secs(300);
 /// The most pages of an answer. One is usual.
 const PAGES: usize = 5;
 
@@ -45,6 +51,8 @@ pub struct CloudWatch {
     config: CloudWatchConfig,
     /// Each stream, and the id of its results.
     streams: Vec<(String, String)>,
+    /// The key that was refused, when and how.
+    refused: Mutex<Option<(Instant, Keys, AdapterError)>>,
 }
 
 impl CloudWatch {
@@ -89,18 +97,46 @@ impl CloudWatch {
             streams: streams
                 .map(|(n, stream)| (stream.clone(), format!("s{n}")))
                 .collect(),
+            refused: Mutex::new(None),
         })
     }
 
     async fn try_read(&self) -> Result<Reading, AdapterError> {
         let end = Instant::now() + self.endpoint.deadline();
         let keys = self.keys().await?;
+        self.not_refused(&keys)?;
+        let read = self.read_with(&keys, end).await;
+        if let Err(error) = &read
+            && error.cause == Cause::Unauthorized
+        {
+            let refused = (Instant::now(), keys, error.clone());
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+        }
+        read
+    }
+
+    /// # Errors
+    /// The refusal of this very key, if it was refused a short time ago.
+    fn not_refused(&self, keys: &Keys) -> Result<(), AdapterError> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*refused {
+            Some((since, same, error)) if same == keys && since.elapsed() < REFUSED_FOR => {
+                let mut error = error.clone();
+                "nothing sent, the key is still the refused one".clone_into(&mut error.tried);
+                error.elapsed = Duration::ZERO;
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn read_with(&self, keys: &Keys, end: Instant) -> Result<Reading, AdapterError> {
         let asked: Vec<String> = self.streams.iter().map(|(_, id)| id.clone()).collect();
         // All pages are asked for with the same times.
         let mut question = self.question(Utc::now().timestamp());
         let mut pages = Pages::default();
         for _ in 0..PAGES {
-            let answer = self.ask(question.to_string(), &keys, end).await?;
+            let answer = self.ask(question.to_string(), keys, end).await?;
             let next = pages.take(&answer, &asked)?;
             let Some(next) = next else {
                 return self.judge(&pages, &answer);

@@ -81,16 +81,16 @@ impl Hint {
 }
 
 fn meaning(kind: &str, message: &str, status: u16) -> (Cause, Hint) {
-    // Some names come with and without it.
+    // Some names come with and without it. A wrong clock is no fault of the key, which is to be tried again.
     match kind.strip_suffix("Exception").unwrap_or(kind) {
         "ExpiredToken" => (Cause::Unauthorized, Hint::Renew),
-        "RequestExpired" | "RequestTimeTooSkewed" => (Cause::Unauthorized, Hint::Clock),
+        "RequestExpired" | "RequestTimeTooSkewed" => (Cause::Local, Hint::Clock),
         "InvalidSignature" | "SignatureDoesNotMatch"
             if ["Signature expired", "not yet current"]
                 .iter()
                 .any(|words| message.contains(words)) =>
         {
-            (Cause::Unauthorized, Hint::Clock)
+            (Cause::Local, Hint::Clock)
         }
         "InvalidSignature"
         | "SignatureDoesNotMatch"
