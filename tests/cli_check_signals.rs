@@ -41,8 +41,8 @@ fn check_all(signals: &str) -> (i32, Vec<Value>) {
     (out.status.code().unwrap(), findings)
 }
 
-/// An Alertmanager that lists the same for every request.
-fn alertmanager(list: &'static str) -> String {
+/// A server that says the same to every request.
+fn answering(list: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -92,11 +92,11 @@ fn a_program_that_fails_is_told_with_its_words_and_how_to_run_it_by_hand() {
 
 #[test]
 fn an_alert_fires_or_is_quiet_and_a_missing_watchdog_is_told() {
-    let firing = alertmanager(
+    let firing = answering(
         r#"[{"labels":{"alertname":"HighLag"},"updatedAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-01T00:04:00Z",
         "status":{"state":"active","silencedBy":[],"inhibitedBy":[]}}]"#,
     );
-    let empty = alertmanager("[]");
+    let empty = answering("[]");
     let signal = |name: &str, url: &str, more: &str| {
         format!(
             "[signals.{name}]\nkind = \"alertmanager\"\nurl = \"{url}\"\nmatchers = [\"alertname=HighLag\"]\n{more}"
@@ -133,4 +133,21 @@ fn the_query_that_a_preset_wrote_is_shown() {
          (kminion_kafka_consumer_group_topic_lag{group_id=~\"orders|a\\\\.b\"})"
     );
     assert_eq!((code, &query["ok"]), (2, &Value::from(true)));
+}
+
+#[test]
+fn a_group_that_stands_still_is_told_with_where_to_look() {
+    let burrow = answering(include_str!("burrow_samples/lag.json"));
+    let config = format!(
+        "[signals.a]\nkind = \"burrow\"\nurl = \"{burrow}\"\ncluster = \"local\"\ngroups = [\"orders-svc\"]\n\
+         soft = 10\nhard = 20\ncritical = 30\n"
+    );
+    let (code, said) = check(&config);
+    assert_eq!(
+        said[0]["says"],
+        "no sample: orders-svc: orders/1 STALL at 325 messages"
+    );
+    let mend = said[0]["mend"].as_str().unwrap();
+    assert!(mend.ends_with("/v3/kafka/local/consumer"), "{mend}");
+    assert_eq!(code, 2);
 }

@@ -201,7 +201,11 @@ fn written_query(name: &Name, source: &SourceConfig) -> Option<Finding> {
 fn unreachable(name: &Name, source: &SourceConfig) -> String {
     match source {
         SourceConfig::Command(source) => by_hand(source),
-        SourceConfig::Kafka(_) | SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => format!(
+        SourceConfig::Kafka(_)
+        | SourceConfig::Prometheus(_)
+        | SourceConfig::Alertmanager(_)
+        | SourceConfig::Burrow(_)
+        | SourceConfig::CloudWatch(_) => format!(
             "look at {} in [signals.{name}], and whether it answers from this host",
             place(source)
         ),
@@ -238,7 +242,8 @@ fn shown(value: f64, unit: Unit) -> String {
 const fn place(source: &SourceConfig) -> &'static str {
     match source {
         SourceConfig::Kafka(_) => "brokers, tls and sasl",
-        SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) => "url",
+        SourceConfig::Prometheus(_) | SourceConfig::Alertmanager(_) | SourceConfig::Burrow(_) => "url",
+        SourceConfig::CloudWatch(_) => "region, endpoint and the keys",
         SourceConfig::Command(_) => "command",
     }
 }
@@ -252,6 +257,11 @@ fn way_out(source: &SourceConfig) -> String {
             "look at {}/#/alerts: all members have to answer, and the watchdog has to be in the list",
             source.http.url
         ),
+        SourceConfig::Burrow(source) => format!(
+            "look at what Burrow itself says: {}/v3/kafka/{}/consumer",
+            source.http.url, source.cluster
+        ),
+        SourceConfig::CloudWatch(_) => "look for the metric in CloudWatch, namespace AWS/Kinesis: a stream that nobody reads has no iterator age".to_owned(),
         SourceConfig::Command(source) => by_hand(source),
     }
 }

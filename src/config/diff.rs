@@ -2,9 +2,9 @@
 //! people. No line holds a secret, nor where one comes from.
 
 use super::{
-    AirflowAuth, AirflowConfig, AlertmanagerConfig, BackfillConfig, CommandConfig, Config, ExecutorConfig,
-    HttpAuth, HttpConfig, KafkaConfig, KafkaSasl, Matcher, PrometheusConfig, SignalConfig, SourceConfig,
-    Unit, Written, tuning,
+    AirflowAuth, AirflowConfig, AlertmanagerConfig, BackfillConfig, BurrowConfig, CloudWatchConfig,
+    CommandConfig, Config, ExecutorConfig, HttpAuth, HttpConfig, KafkaConfig, KafkaSasl, Matcher,
+    PrometheusConfig, SignalConfig, SourceConfig, Unit, Written, tuning,
 };
 use crate::domain::{
     human,
@@ -167,6 +167,8 @@ fn signal(lines: &mut Lines, key: &str, old: &SignalConfig, new: &SignalConfig) 
         (SourceConfig::Kafka(a), SourceConfig::Kafka(b)) => kafka(lines, key, a, b),
         (SourceConfig::Prometheus(a), SourceConfig::Prometheus(b)) => prometheus(lines, key, a, b),
         (SourceConfig::Alertmanager(a), SourceConfig::Alertmanager(b)) => alertmanager(lines, key, a, b),
+        (SourceConfig::Burrow(a), SourceConfig::Burrow(b)) => burrow(lines, key, a, b),
+        (SourceConfig::CloudWatch(a), SourceConfig::CloudWatch(b)) => cloudwatch(lines, key, a, b),
         (SourceConfig::Command(a), SourceConfig::Command(b)) => command(lines, key, a, b),
         (a, b) => lines.value(&format!("{key}.kind"), source_kind(a), source_kind(b)),
     }
@@ -197,12 +199,7 @@ fn kafka(lines: &mut Lines, key: &str, old: &KafkaConfig, new: &KafkaConfig) {
     } = old;
     lines.value(&format!("{key}.brokers"), names(brokers), names(&new.brokers));
     lines.value(&format!("{key}.groups"), names(groups), names(&new.groups));
-    let topic_names = |topics: &BTreeSet<String>| names(&topics.iter().collect::<Vec<_>>());
-    lines.value(
-        &format!("{key}.topics"),
-        topic_names(topics),
-        topic_names(&new.topics),
-    );
+    lines.value(&format!("{key}.topics"), set(topics), set(&new.topics));
     lines.changed(&format!("{key}.expect"), expect, &new.expect);
     lines.changed(
         &format!("{key}.partitions_without_commit"),
@@ -258,6 +255,8 @@ const fn source_kind(source: &SourceConfig) -> &'static str {
         SourceConfig::Kafka(_) => "kafka",
         SourceConfig::Prometheus(_) => "prometheus",
         SourceConfig::Alertmanager(_) => "alertmanager",
+        SourceConfig::Burrow(_) => "burrow",
+        SourceConfig::CloudWatch(_) => "cloudwatch",
         SourceConfig::Command(_) => "command",
     }
 }
@@ -287,6 +286,41 @@ fn joined(matchers: &[Matcher]) -> String {
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+fn burrow(lines: &mut Lines, key: &str, old: &BurrowConfig, new: &BurrowConfig) {
+    let BurrowConfig {
+        http: endpoint,
+        cluster,
+        groups,
+        topics,
+    } = old;
+    lines.value(&format!("{key}.cluster"), cluster, &new.cluster);
+    lines.value(&format!("{key}.groups"), names(groups), names(&new.groups));
+    lines.value(&format!("{key}.topics"), set(topics), set(&new.topics));
+    http(lines, key, endpoint, &new.http);
+}
+
+fn cloudwatch(lines: &mut Lines, key: &str, old: &CloudWatchConfig, new: &CloudWatchConfig) {
+    let CloudWatchConfig {
+        region,
+        streams,
+        consumer,
+        endpoint,
+        keys,
+        ca_file,
+        deadline,
+    } = old;
+    lines.value(&format!("{key}.region"), region, &new.region);
+    lines.value(&format!("{key}.streams"), names(streams), names(&new.streams));
+    let text = |text: &Option<String>| or_none(text);
+    lines.value(&format!("{key}.consumer"), text(consumer), text(&new.consumer));
+    lines.value(&format!("{key}.endpoint"), text(endpoint), text(&new.endpoint));
+    lines.changed(&format!("{key} login"), keys, &new.keys);
+    let file = |file: &Option<PathBuf>| or_none(&file.as_deref().map(shown));
+    lines.value(&format!("{key}.ca_file"), file(ca_file), file(&new.ca_file));
+    let time = human::exact_duration;
+    lines.value(&format!("{key}.deadline"), time(*deadline), time(new.deadline));
 }
 
 fn command(lines: &mut Lines, key: &str, old: &CommandConfig, new: &CommandConfig) {
@@ -430,6 +464,10 @@ impl Lines {
             self.value(key, before, after);
         }
     }
+}
+
+fn set(texts: &BTreeSet<String>) -> String {
+    names(&texts.iter().collect::<Vec<_>>())
 }
 
 fn names<T: Display>(names: &[T]) -> String {

@@ -29,9 +29,9 @@ pub use diff::{drift, spec_hash};
 pub use places::{NotFound, Places, Searched, find, state_dir};
 pub use problem::{ConfigErrors, Position, Problem, nearest};
 pub use signals::{
-    AlertmanagerConfig, CommandConfig, Counts, Expect, HttpAuth, HttpConfig, Isolation, KafkaConfig,
-    KafkaIdentity, KafkaSasl, KafkaTls, MOST_SERIES, MatchOp, Matcher, Preset, PrometheusConfig,
-    SaslMechanism, Wanted, WithoutCommit, Written,
+    AlertmanagerConfig, AwsKeys, BurrowConfig, CloudWatchConfig, CommandConfig, Counts, Expect, HttpAuth,
+    HttpConfig, Isolation, KafkaConfig, KafkaIdentity, KafkaSasl, KafkaTls, MOST_SERIES, MatchOp, Matcher,
+    Preset, PrometheusConfig, SaslMechanism, Wanted, WithoutCommit, Written,
 };
 
 use crate::domain::{ids::Name, spec::Spec, tuning::Tuning};
@@ -211,6 +211,10 @@ pub enum SourceConfig {
     Prometheus(PrometheusConfig),
     /// Whether alerts fire.
     Alertmanager(AlertmanagerConfig),
+    /// Consumer groups that a Burrow watches.
+    Burrow(BurrowConfig),
+    /// Iterator ages of Kinesis streams.
+    CloudWatch(CloudWatchConfig),
     /// What a program prints.
     Command(CommandConfig),
 }

@@ -140,7 +140,7 @@ fn the_example_file_also_holds_with_everything_switched_on() {
         .join("\n")
         .replace("[profiles.default]\n", "[profiles.default]\nqueue = \"day\"\n");
     let config = read(&text);
-    assert_eq!(config.signals.len(), 6);
+    assert_eq!(config.signals.len(), 8);
     assert_eq!(config.journal.path, Path::new("/var/lib/backfill/journal.db"));
     assert_eq!(config.screen.theme.as_deref(), Some("dark"));
     assert_eq!(config.backfills[&name("orders")].spec.cwd, "/etc/backfill/jobs");

@@ -409,7 +409,12 @@ impl Exchange<'_> {
         let mut call = client
             .request(self.request.method.clone(), url)
             .header(header::ACCEPT, self.request.accept)
-            .headers(fetched.headers);
+            .headers(fetched.headers)
+            .headers(
+                self.request
+                    .own_headers()
+                    .map_err(|why| Trouble::new(Cause::Local, why))?,
+            );
         call = match fetched.login {
             Login::None => call,
             Login::Basic { user, password } => call.basic_auth(user, Some(password.reveal())),
@@ -419,6 +424,7 @@ impl Exchange<'_> {
             Body::None => call,
             Body::Form(fields) => call.form(fields),
             Body::Json(document) => call.json(document),
+            Body::Text(kind, text) => call.header(header::CONTENT_TYPE, *kind).body(text.clone()),
             Body::Sealed(text, _) => call
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(text.reveal().to_owned()),
@@ -462,6 +468,9 @@ impl Exchange<'_> {
             fetched.use_login(login);
         }
         if let Body::Sealed(_, hidden) = &self.request.body {
+            fetched.redactor.add(hidden.reveal());
+        }
+        for (_, hidden) in &self.request.secret_headers {
             fetched.redactor.add(hidden.reveal());
         }
         self.note(|p| {

@@ -10,7 +10,7 @@ use crate::config::secret::Secret;
 use chrono::{DateTime, Utc};
 use reqwest::{
     Method,
-    header::{self, HeaderMap},
+    header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -28,11 +28,15 @@ pub struct Request {
     pub(super) deadline: Option<Duration>,
     pub(super) login: Option<Login>,
     pub(super) accept: &'static str,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) secret_headers: Vec<(&'static str, Secret)>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Body {
     None,
+    /// A text, and its type.
+    Text(&'static str, String),
     Form(Vec<(String, String)>),
     Json(serde_json::Value),
     /// A JSON text, and the secret in it.
@@ -50,6 +54,8 @@ impl Request {
             deadline: None,
             login: None,
             accept: "application/json",
+            headers: Vec::new(),
+            secret_headers: Vec::new(),
         }
     }
 
@@ -84,6 +90,27 @@ impl Request {
         self
     }
 
+    /// Sends exactly this text, as this type of content.
+    #[must_use]
+    pub fn text(mut self, content_type: &'static str, text: String) -> Self {
+        self.body = Body::Text(content_type, text);
+        self
+    }
+
+    /// Adds a header to this request alone. One that HTTP does not allow fails when the request is sent.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// As [`Self::header`]; the value is never shown, also not where the other side repeats it.
+    #[must_use]
+    pub fn secret_header(mut self, name: &'static str, value: Secret) -> Self {
+        self.secret_headers.push((name, value));
+        self
+    }
+
     /// Sends this JSON text, in which `hidden` stands: neither is ever shown, also not where the other side repeats it.
     #[must_use]
     pub fn sealed_json(mut self, text: Secret, hidden: Secret) -> Self {
@@ -103,6 +130,31 @@ impl Request {
     pub const fn accept(mut self, media_type: &'static str) -> Self {
         self.accept = media_type;
         self
+    }
+
+    /// The headers of this request alone.
+    ///
+    /// # Errors
+    /// In words: which of them HTTP does not allow. Never its value.
+    pub(super) fn own_headers(&self) -> Result<HeaderMap, String> {
+        let plain = self
+            .headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_str(), false));
+        let secret = self
+            .secret_headers
+            .iter()
+            .map(|(name, value)| (*name, value.reveal(), true));
+        let mut headers = HeaderMap::new();
+        for (name, value, is_secret) in plain.chain(secret) {
+            let mut value = HeaderValue::from_str(value)
+                .map_err(|_| format!("header {name}: its value has characters that a header cannot carry"))?;
+            value.set_sensitive(is_secret);
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| format!("{name:?} is not a header name"))?;
+            headers.insert(name, value);
+        }
+        Ok(headers)
     }
 
     /// A shorter deadline than the endpoint's.

@@ -4,9 +4,13 @@
 //! replaced by zero, by the last value, or by a guess.
 
 pub mod alertmanager;
+pub mod burrow;
+mod clock;
+pub mod cloudwatch;
 pub mod command;
 pub mod kafka;
 pub mod prometheus;
+mod troubles;
 pub mod validity;
 
 use crate::{
@@ -107,6 +111,8 @@ pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, A
         SourceConfig::Alertmanager(source) => {
             Ok(Arc::new(alertmanager::Alertmanager::new(name.as_str(), source)?))
         }
+        SourceConfig::Burrow(source) => Ok(Arc::new(burrow::Burrow::new(name.as_str(), source)?)),
+        SourceConfig::CloudWatch(source) => Ok(Arc::new(cloudwatch::CloudWatch::new(name.as_str(), source)?)),
         SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(name.as_str(), source))),
     }
 }

@@ -245,8 +245,8 @@ pub(super) fn read(report: &mut Report<'_>, section: &Section<'_>, folder: &Path
 }
 
 const BROKERS: &str = "a list of brokers, as in [\"kafka-1.example:9092\"]";
-const GROUPS: &str = "a list of consumer groups, as in [\"orders-live\"]";
-const TOPICS: &str = "a list of topics, as in [\"orders\"]";
+pub(super) const GROUPS: &str = "a list of consumer groups, as in [\"orders-live\"]";
+pub(super) const TOPICS: &str = "a list of topics, as in [\"orders\"]";
 
 fn brokers(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<Vec<String>> {
     let brokers = names(report, entry, BROKERS, |_| true)?;
@@ -266,7 +266,7 @@ fn brokers(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<Vec<String>> {
 }
 
 /// A list of different texts, at least one.
-fn names(
+pub(super) fn names(
     report: &mut Report<'_>,
     entry: &Entry<'_>,
     expected: &str,
@@ -295,7 +295,7 @@ fn names(
     sound.then_some(names)
 }
 
-fn is_topic(name: &str) -> bool {
+pub(super) fn is_topic(name: &str) -> bool {
     name.len() <= LONGEST_TOPIC
         && name
             .bytes()

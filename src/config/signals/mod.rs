@@ -1,6 +1,8 @@
 //! `[signals.NAME]`: lag sources and their thresholds. What all kinds have is here, each kind has a file of its own.
 
 mod alertmanager;
+mod burrow;
+mod cloudwatch;
 mod command;
 mod http;
 mod kafka;
@@ -8,6 +10,8 @@ mod matcher;
 mod prometheus;
 
 pub use alertmanager::AlertmanagerConfig;
+pub use burrow::BurrowConfig;
+pub use cloudwatch::{AwsKeys, CloudWatchConfig};
 pub use command::CommandConfig;
 pub use http::{HttpAuth, HttpConfig};
 pub(super) use http::{headers, user};
@@ -28,6 +32,8 @@ use std::{path::Path, time::Duration};
 const KEYS: [&str; 3] = ["kind", "interval", "role"];
 /// The keys of every kind whose answers are lags.
 const LEVELS: [&str; 5] = ["unit", "low", "soft", "hard", "critical"];
+/// Those of a kind that has only one unit.
+const RISING: [&str; 4] = ["low", "soft", "hard", "critical"];
 /// Low, soft, hard and critical of alerts, where 1 is that some fire: firing is past hard, and nothing is critical.
 const OF_ALERTS: (f64, f64, f64, f64) = (0.25, 0.5, 0.75, 2.0);
 
@@ -37,14 +43,18 @@ enum Kind {
     Kafka,
     Prometheus,
     Alertmanager,
+    Burrow,
+    CloudWatch,
     Command,
 }
 
 impl Kind {
-    const WORDS: [(&str, Self); 4] = [
+    const WORDS: [(&str, Self); 6] = [
         ("kafka", Self::Kafka),
         ("prometheus", Self::Prometheus),
         ("alertmanager", Self::Alertmanager),
+        ("burrow", Self::Burrow),
+        ("cloudwatch", Self::CloudWatch),
         ("command", Self::Command),
     ];
 
@@ -54,15 +64,27 @@ impl Kind {
             Self::Kafka => &[&LEVELS, &kafka::KEYS],
             Self::Prometheus => &[&LEVELS, &prometheus::KEYS, &http::KEYS],
             Self::Alertmanager => &[&alertmanager::KEYS, &http::KEYS],
+            Self::Burrow => &[&RISING, &burrow::KEYS, &http::KEYS],
+            Self::CloudWatch => &[&RISING, &cloudwatch::KEYS],
             Self::Command => &[&LEVELS, &command::KEYS],
         }
     }
 
-    /// The unit of a kind that has only one: then the levels are fixed, too.
+    /// The unit of a kind that has only one; of alerts the levels are fixed, too.
     const fn unit(self) -> Option<Unit> {
         match self {
             Self::Kafka | Self::Prometheus | Self::Command => None,
             Self::Alertmanager => Some(Unit::Alerts),
+            Self::Burrow => Some(Unit::Messages),
+            Self::CloudWatch => Some(Unit::Seconds),
+        }
+    }
+
+    /// Time between two reads unless the file says otherwise.
+    const fn interval(self) -> Duration {
+        match self {
+            Self::Kafka | Self::Prometheus | Self::Alertmanager | Self::Burrow | Self::Command => INTERVAL,
+            Self::CloudWatch => cloudwatch::INTERVAL,
         }
     }
 
@@ -71,6 +93,8 @@ impl Kind {
             Self::Kafka => kafka::read(report, section, folder).map(SourceConfig::Kafka),
             Self::Prometheus => prometheus::read(report, section, folder).map(SourceConfig::Prometheus),
             Self::Alertmanager => alertmanager::read(report, section, folder).map(SourceConfig::Alertmanager),
+            Self::Burrow => burrow::read(report, section, folder).map(SourceConfig::Burrow),
+            Self::CloudWatch => cloudwatch::read(report, section, folder).map(SourceConfig::CloudWatch),
             Self::Command => command::read(report, section, folder).map(SourceConfig::Command),
         }
     }
@@ -81,7 +105,7 @@ fn one_of<T>(words: &[(&str, T)]) -> String {
     problem::one_of(&quoted.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Time between two reads unless the file says otherwise.
+/// Time between two reads of most kinds.
 const INTERVAL: Duration = Duration::from_secs(15);
 
 /// Reads one signal.
@@ -105,7 +129,7 @@ pub(super) fn signal(report: &mut Report<'_>, section: &Section<'_>, folder: &Pa
         None => None,
     };
     let levels = levels(report, section, unit);
-    let interval = time(report, section, "interval", INTERVAL);
+    let interval = time(report, section, "interval", kind.map_or(INTERVAL, Kind::interval));
     let protects = match section.get("role") {
         Some(e) => e.word(report, &[("protect", true), ("advise", false)]),
         None => Some(true),
