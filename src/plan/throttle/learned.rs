@@ -294,7 +294,7 @@ const fn journaled(rule: room::Rule) -> Rule {
     }
 }
 
-/// Case B3 of the laws: was it us? By the model, which knows how lag would move without what runs.
+/// Was it us? By the model, which knows how lag would move without what runs.
 pub(super) const fn blame_words(blame: Blame) -> &'static str {
     match blame {
         Blame::Theirs => "not ours: lag would rise with nothing of ours running",
