@@ -75,7 +75,7 @@ impl Preset {
         }
     }
 
-    /// Writes the queries. `names` are those of the key that [`Self::asks`] tells; no `topics` are all topics.
+    /// Writes the queries. `names` are those of the key that the preset asks for; no `topics` are all topics.
     pub fn write(self, names: &[String], topics: &[String], unit: Unit) -> Written {
         let (label, topic) = self.labels();
         let mut selector = matcher(label, names);
