@@ -347,7 +347,7 @@ pub enum Command {
         #[arg(value_name = "SCENARIO")]
         scenario: std::path::PathBuf,
         /// Which policies: auto, no-cancel, classic, onoff, fixed:N.
-        #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "classic")]
+        #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "auto")]
         policy: Vec<crate::plan::simulate::Policy>,
         /// How many seeds, beginning with the scenario's own.
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -414,7 +414,7 @@ impl Law {
         self.model.restart();
         let before = self.blind.seen()?;
         let lag = self.last.map_or(f64::MAX, |(_, lag, _)| lag);
-        if before == 0 || lag > self.levels.soft {
+        if before == 0 || lag > self.levels.soft || !view.may_resume {
             self.set(now, 0);
             self.calm_since = None;
         } else {

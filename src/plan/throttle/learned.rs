@@ -159,6 +159,11 @@ impl Throttle {
         ) {
             return self.pause_by_law(name, &levels, decision, seen, tuning);
         }
+        // A pause stays what it is, with its latch and its rest, until it is resumed.
+        let paused = self.state.signals.get(name)?.paused().is_some();
+        if paused && decision.limit == 0 {
+            return None;
+        }
         let terms = self.terms.get(name);
         let reason = Reason::new(
             journaled(decision.rule),
@@ -242,7 +247,8 @@ impl Throttle {
         Some(name.clone())
     }
 
-    /// What may start now under the limit, beside what was last told to run; `None` where no signal learns, so that only the limit is asked.
+    /// What may start now under the limit, beside what was last told to run; `None` where no signal learns: then only the
+    /// limit is asked.
     pub fn admission(&self, now: Now, tuning: &Tuning) -> Option<Admission> {
         let times = Times::from(tuning);
         let each = self

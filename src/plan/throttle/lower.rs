@@ -276,7 +276,7 @@ fn cut_words(
     text
 }
 
-pub(super) fn over_words(control: &Control, levels: &SignalLevels) -> String {
+fn over_words(control: &Control, levels: &SignalLevels) -> String {
     if control.track.is_over_hard() {
         let last = last_words(control, levels);
         return format!("{last} was over hard {} for 2 samples", number(levels.hard));

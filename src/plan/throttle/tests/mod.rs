@@ -3,6 +3,7 @@
 mod authority;
 mod blind;
 mod lag;
+mod learned;
 mod pause;
 mod properties;
 mod restart;
