@@ -4,11 +4,11 @@ use crate::{
     domain::{
         Time,
         ids::AttemptId,
-        state::{Attempt, Backfill, Chunk, ChunkState, Phase},
+        state::{Backfill, Chunk, ChunkState, Phase},
     },
     plan::room::Running,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How long a chunk is assumed to run before one was done.
 const ASSUMED: Duration = Duration::from_secs(600);
@@ -16,12 +16,25 @@ const ASSUMED: Duration = Duration::from_secs(600);
 const LAST: usize = 50;
 
 /// How long chunks usually run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durations {
     /// Median of all that are done; `None` before one is.
     pub median: Option<Duration>,
     /// Mean of light ones that were done last; before one was, what is assumed.
     pub mean: Duration,
+    /// Means of heavier ones that are done, by their weight.
+    heavy: BTreeMap<u32, Duration>,
+}
+
+impl Durations {
+    /// How long an attempt of a weight is expected to run. Before one like it was done, by its weight longer than a light one.
+    fn expected(&self, weight: u32) -> Duration {
+        if weight <= 1 {
+            return self.mean;
+        }
+        let known = self.heavy.get(&weight).copied();
+        known.unwrap_or_else(|| self.mean.saturating_mul(weight))
+    }
 }
 
 /// The attempts that run, with the keys by which the law names them.
@@ -40,7 +53,7 @@ impl Fleet {
 }
 
 /// What runs of a backfill. What is asked to stop already, or cannot be asked, is not for the law to cancel.
-pub fn running(backfill: &Backfill, mean: Duration, now: Time) -> Fleet {
+pub fn running(backfill: &Backfill, durations: &Durations, now: Time) -> Fleet {
     let mut fleet = Fleet {
         running: Vec::new(),
         attempts: Vec::new(),
@@ -51,7 +64,7 @@ pub fn running(backfill: &Backfill, mean: Duration, now: Time) -> Fleet {
             key: fleet.attempts.len() as u64,
             weight: attempt.weight,
             age: seconds(now - began),
-            expected: expected(backfill, chunk, attempt, mean).as_secs_f64(),
+            expected: durations.expected(attempt.weight).as_secs_f64(),
             may_be_cancelled: backfill.spec.idempotent
                 && !attempt.stop_requested
                 && matches!(attempt.phase, Phase::Queued | Phase::Running),
@@ -59,19 +72,6 @@ pub fn running(backfill: &Backfill, mean: Duration, now: Time) -> Fleet {
         fleet.attempts.push(backfill.attempt_id(chunk.id, attempt.no));
     }
     fleet
-}
-
-/// A heavy chunk is expected to run as long as those of its weight did, else by its weight longer than a light one.
-fn expected(backfill: &Backfill, chunk: &Chunk, attempt: &Attempt, mean: Duration) -> Duration {
-    if attempt.weight <= 1 {
-        return mean;
-    }
-    let alike = |c: &&Chunk| c.id != chunk.id && c.last().is_some_and(|a| a.weight == attempt.weight);
-    let took: Vec<Duration> = backfill.chunks.iter().filter(alike).filter_map(took).collect();
-    match u32::try_from(took.len()) {
-        Ok(n) if n > 0 => took.iter().sum::<Duration>() / n,
-        _ => mean.saturating_mul(attempt.weight),
-    }
 }
 
 /// How long chunks of a backfill ran that are done.
@@ -86,14 +86,26 @@ pub fn durations(backfill: &Backfill) -> Durations {
         .collect();
     light.sort_unstable_by_key(|(ended, _)| std::cmp::Reverse(*ended));
     light.truncate(LAST);
-    let mean = match u32::try_from(light.len()) {
-        Ok(n) if n > 0 => light.iter().map(|(_, took)| *took).sum::<Duration>() / n,
-        _ => ASSUMED,
-    };
+    let mut heavy: BTreeMap<u32, Vec<Duration>> = BTreeMap::new();
+    for chunk in &backfill.chunks {
+        if let (Some(weight), Some(took)) = (chunk.last().map(|a| a.weight).filter(|w| *w > 1), took(chunk)) {
+            heavy.entry(weight).or_default().push(took);
+        }
+    }
+    let light: Vec<Duration> = light.into_iter().map(|(_, took)| took).collect();
+    let heavy = heavy
+        .into_iter()
+        .filter_map(|(weight, took)| Some((weight, mean(&took)?)));
     Durations {
         median: all.get(all.len() / 2).copied(),
-        mean,
+        mean: mean(&light).unwrap_or(ASSUMED),
+        heavy: heavy.collect(),
     }
+}
+
+fn mean(took: &[Duration]) -> Option<Duration> {
+    let n = u32::try_from(took.len()).ok().filter(|n| *n > 0)?;
+    Some(took.iter().sum::<Duration>() / n)
 }
 
 /// The real running time of a chunk that is done.

@@ -217,12 +217,12 @@ impl Limits {
         if throttling.law != Law::Learned {
             return;
         }
-        let mean = self.durations(backfill).mean;
-        let fleet = fleet::running(backfill, mean, now);
+        let durations = self.durations(backfill);
+        let fleet = fleet::running(backfill, &durations, now);
         let governed = self.throttle(backfill, now).govern(
             &Fleet {
                 running: &fleet.running,
-                mean: mean.as_secs_f64(),
+                mean: durations.mean.as_secs_f64(),
                 cancel: throttling.cancel_share.map(|percent| f64::from(percent) / 100.0),
             },
             load,
@@ -374,10 +374,11 @@ impl Limits {
     fn durations(&mut self, backfill: &Backfill) -> Durations {
         let boot = boot_now();
         match self.durations.get(&backfill.id) {
-            Some((durations, at)) if boot.since(*at) < DURATIONS_EVERY => *durations,
+            Some((durations, at)) if boot.since(*at) < DURATIONS_EVERY => durations.clone(),
             _ => {
                 let durations = fleet::durations(backfill);
-                self.durations.insert(backfill.id.clone(), (durations, boot));
+                self.durations
+                    .insert(backfill.id.clone(), (durations.clone(), boot));
                 durations
             }
         }
