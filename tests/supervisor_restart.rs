@@ -345,3 +345,50 @@ fn nothing_is_submitted_before_what_was_under_way_is_reconciled() {
     assert_eq!(workspace.done("orders"), 8);
     workspace.assert_once_only();
 }
+
+/// A window around this minute, as the configuration has it.
+fn around_now() -> String {
+    let now = chrono::Utc::now();
+    let at = |minutes: i64| (now + chrono::TimeDelta::minutes(minutes)).format("%H:%M");
+    format!("blackout = [{{ from = \"{}\", to = \"{}\" }}]", at(-60), at(120))
+}
+
+#[test]
+fn a_blackout_holds_after_a_kill_until_it_is_amended_away() {
+    let window = around_now();
+    let setup = Setup::new(20, 2).job("mark start\nsleep 0.2").order_more(&window);
+    let workspace = setup.open();
+    let run = workspace.run("orders");
+    workspace.wait("the backfill", || workspace.backfill("orders"));
+    quiet(&workspace);
+    let (code, status) = workspace.status("orders");
+    assert_eq!(
+        (code, &status["reason"]["reason"]),
+        (3, &"blackout".into()),
+        "{status}"
+    );
+    let text = status["reason"]["text"].as_str().unwrap_or_default();
+    assert!(
+        text.contains("no starts for") && text.contains("daily UTC"),
+        "{text}"
+    );
+    assert!(workspace.started().is_empty());
+    let _run = same_after_restart(&workspace, run);
+    assert_eq!(workspace.status("orders").1["reason"]["reason"], "blackout");
+    let pause = workspace
+        .call(&["pause", "orders", "--reason", "incident 4711"])
+        .ok();
+    drop(pause);
+    let (_, status) = workspace.status("orders");
+    let text = status["reason"]["text"].as_str().unwrap_or_default();
+    assert!(
+        text.contains("incident 4711"),
+        "what else holds is told, too: {text}"
+    );
+    workspace.call(&["resume", "orders"]).ok();
+
+    let without = setup.text().replace(&window, "");
+    workspace.write_config(&without);
+    workspace.call(&["amend", "orders", "--yes"]).ok();
+    goes_on(&workspace);
+}

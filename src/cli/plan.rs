@@ -8,6 +8,7 @@ use super::{
 use crate::{
     config::{self, Config},
     domain::{
+        blackout::{self, Blackout},
         calendar::cut,
         event::Actor,
         human,
@@ -54,7 +55,7 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         let value = json!({
             "backfill": name, "target": spec.target, "timezone": spec.timezone.name(), "start": spec.start,
             "end": spec.end, "granularity": spec.granularity.word(), "hash": config::spec_hash(spec),
-            "max_limit": spec.max_limit, "dag": spec.dag, "partial": partial::of(spec),
+            "max_limit": spec.max_limit, "dag": spec.dag, "blackout": spec.blackout, "partial": partial::of(spec),
             "started": known.map(|b| json!({ "backfill": b.id, "state": b.state().word(), "of": b.chunks.len() })),
             "chunks": chunks,
         });
@@ -67,6 +68,15 @@ pub fn plan(global: &Global, name: &str, all: bool) -> Done {
         all,
         known,
     ))
+}
+
+/// `, holds now until 20:00 CET` of a window that does.
+fn holds_now(window: &Blackout) -> String {
+    let closed = blackout::now(std::slice::from_ref(window), Utc::now());
+    closed.and_then(|c| c.until).map_or_else(String::new, |until| {
+        let until = until.with_timezone(&window.timezone);
+        format!(": holds now, until {}", until.format("%H:%M %Z"))
+    })
 }
 
 /// What would still be started, in order: what waits, and what tries again later. What runs is not started once more,
@@ -178,6 +188,9 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, known: Opti
             lane.weight(),
             human::counted(days.days.len() as u64, "day")
         ));
+    }
+    for window in &spec.blackout {
+        out.push_str(&format!("  blackout    {window}{}\n", holds_now(window)));
     }
     let signals: Vec<String> = spec
         .signals
