@@ -299,3 +299,37 @@ async fn a_refused_login_is_refused_once_a_read_and_its_password_is_never_shown(
     assert_eq!(server.seen().len(), 1);
     assert!(error.detail.contains("who is Basic ***"), "{error}");
 }
+
+/// Case S03.
+#[tokio::test]
+async fn a_refused_login_is_not_sent_again_until_it_changes() {
+    // `etl:newer`
+    let server = StandIn::answering(|seen| match seen.header("authorization") {
+        Some("Basic ZXRsOm5ld2Vy") => (200, JSON.to_owned(), group("live", 7).to_string()),
+        _ => (401, String::new(), "who are you?".to_owned()),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("password");
+    std::fs::write(&file, "older\n").unwrap();
+    let mut config = config(&server.url, &["live"]);
+    config.http.auth = Some(HttpAuth::Basic {
+        user: "etl".to_owned(),
+        password: SecretSource::File(file.clone()),
+    });
+    let source = Burrow::within("orders", &config, Surroundings::default()).unwrap();
+    assert_eq!(failed(source.read().await).detail, "401: who are you?");
+    for _ in 0..4 {
+        let error = failed(source.read().await);
+        assert_eq!(error.cause, Cause::Unauthorized);
+        assert_eq!(error.tried, "nothing sent, the login is still the refused one");
+        assert!(error.detail.starts_with("refused since 20"), "{error}");
+        assert!(error.detail.ends_with(": 401: who are you?"), "{error}");
+    }
+    assert_eq!(server.seen().len(), 1);
+    std::fs::write(&file, "newer\n").unwrap();
+    match source.read().await {
+        Reading::Value { value, .. } => assert_eq!(value, 7.0),
+        other => panic!("no value: {other:?}"),
+    }
+    assert_eq!(server.seen().len(), 2);
+}
