@@ -4,6 +4,7 @@ mod authority;
 mod blind;
 mod lag;
 mod learned;
+mod learned_properties;
 mod pause;
 mod properties;
 mod restart;
