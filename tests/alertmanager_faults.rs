@@ -36,6 +36,7 @@ fn config(url: &str) -> AlertmanagerConfig {
         silenced: false,
         inhibited: false,
         watchdog: vec![Matcher::parse("alertname=Watchdog").unwrap()],
+        silence: false,
     }
 }
 

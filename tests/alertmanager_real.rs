@@ -130,6 +130,7 @@ fn config(servers: &Servers, group: &str) -> AlertmanagerConfig {
         silenced: false,
         inhibited: false,
         watchdog: matchers(&["alertname=Watchdog"]),
+        silence: false,
     }
 }
 

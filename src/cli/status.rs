@@ -187,7 +187,7 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
         _ if backfill.breaker.is_some() => 1,
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
         _ if blind(state, backfill) => 4,
-        (_, Some(Stop::Paused | Stop::Signal | Stop::Critical)) => 3,
+        (_, Some(Stop::Paused | Stop::Blackout | Stop::Signal | Stop::Critical)) => 3,
         (_, Some(Stop::Disk)) => 1,
         _ if !around.supervised => 1,
         _ => 0,

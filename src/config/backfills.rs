@@ -1,7 +1,7 @@
 //! `[backfills.NAME]`: orders, resolved into a [`Spec`] that holds no relative path, date or name.
 
 use super::{
-    BackfillConfig, ExecutorConfig, airflow,
+    BackfillConfig, ExecutorConfig, airflow, blackout,
     days::{self, Range},
     problem::{Report, nearest},
     profiles,
@@ -24,7 +24,7 @@ use std::{
     path::Path,
 };
 
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "target",
     "environment",
     "start",
@@ -53,6 +53,7 @@ const KEYS: [&str; 28] = [
     "law",
     "cancel",
     "cancel_share",
+    "blackout",
 ];
 
 /// What a backfill refers to.
@@ -126,6 +127,7 @@ pub(super) fn backfill(
         None => Some(true),
     };
     let throttling = throttling(report, section, server, idempotent);
+    let blackout = blackout::windows(report, section, range.as_ref().map(|r| r.timezone));
     let (range, variables, (command, dag)) = (range?, variables?, work?);
     let of_executor = || server.and_then(ExecutorConfig::environment).map(str::to_owned);
     let spec = Spec {
@@ -153,6 +155,7 @@ pub(super) fn backfill(
         source: source?.unwrap_or_default(),
         idempotent: idempotent?,
         throttling: throttling?,
+        blackout: blackout?,
     };
     Some(BackfillConfig {
         spec,
@@ -319,7 +322,7 @@ fn range(report: &mut Report<'_>, section: &Section<'_>) -> Option<Range> {
     }
 }
 
-fn timezone(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<Tz> {
+pub(super) fn timezone(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<Tz> {
     let expected = "an IANA zone such as \"UTC\" or \"Europe/Berlin\"";
     let found = entry.text(report, expected)?;
     if let Ok(zone) = found.parse() {

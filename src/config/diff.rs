@@ -7,6 +7,7 @@ use super::{
     PrometheusConfig, SignalConfig, SourceConfig, Unit, Written, tuning,
 };
 use crate::domain::{
+    blackout::Blackout,
     human,
     ids::Name,
     spec::{Dag, LaneDays, OnFailure, Order, Profile, Spec, Throttling},
@@ -270,6 +271,7 @@ fn alertmanager(lines: &mut Lines, key: &str, old: &AlertmanagerConfig, new: &Al
         silenced,
         inhibited,
         watchdog,
+        silence,
     } = old;
     let shown = |matchers: &[Matcher]| or_none(&Some(matchers).filter(|m| !m.is_empty()).map(joined));
     lines.value(&format!("{key}.matchers"), shown(matchers), shown(&new.matchers));
@@ -277,6 +279,7 @@ fn alertmanager(lines: &mut Lines, key: &str, old: &AlertmanagerConfig, new: &Al
     lines.value(&format!("{key}.members"), names(members), names(&new.members));
     lines.value(&format!("{key}.silenced"), silenced, new.silenced);
     lines.value(&format!("{key}.inhibited"), inhibited, new.inhibited);
+    lines.value(&format!("{key}.silence"), silence, new.silence);
     http(lines, key, endpoint, &new.http);
 }
 
@@ -400,6 +403,7 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
         source,
         idempotent,
         throttling,
+        blackout,
     } = spec;
     let mut lines = Lines::default();
     lines.value("name", name, &now.name);
@@ -451,6 +455,11 @@ pub fn drift(spec: &Spec, now: &Spec) -> Vec<String> {
             .map_or("never".to_owned(), |s| format!("young, {s} %"))
     };
     lines.value("cancel", share(throttling), share(&now.throttling));
+    let windows = |all: &[Blackout]| match all {
+        [] => "none".to_owned(),
+        all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    lines.value("blackout", windows(blackout), windows(&now.blackout));
     lines.0.into_iter().map(|l| text::clean(&l)).collect()
 }
 

@@ -7,6 +7,7 @@
 mod actor;
 mod airflow;
 mod backfills;
+mod blackout;
 mod days;
 mod diff;
 mod parse;

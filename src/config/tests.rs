@@ -3,8 +3,9 @@
 
 use super::{secret::SecretSource, *};
 use crate::domain::{
+    blackout::Blackout,
     calendar::Granularity,
-    spec::{Lane, OnFailure, Order},
+    spec::{Lane, Law, OnFailure, Order},
 };
 use proptest::prelude::*;
 use std::fs;
@@ -492,7 +493,7 @@ fn a_difference_names_what_changed_and_no_secret() {
 fn every_key_of_an_order_can_drift() {
     let base = with("profiles = [\"default\"]").spec;
     type Change = (&'static str, fn(&mut Spec));
-    let changes: [Change; 21] = [
+    let changes: [Change; 24] = [
         ("name", |s| s.name = "other".parse().unwrap()),
         ("target", |s| s.target.push('x')),
         ("environment", |s| s.environment = Some("prod".to_owned())),
@@ -516,6 +517,9 @@ fn every_key_of_an_order_can_drift() {
             drop(s.source.insert("a".to_owned(), "b".to_owned()))
         }),
         ("idempotent", |s| s.idempotent = false),
+        ("law", |s| s.throttling.law = Law::Classic),
+        ("cancel", |s| s.throttling.cancel_share = Some(1)),
+        ("blackout", |s| s.blackout.push(window())),
     ];
     assert!(drift(&base, &base).is_empty());
     for (key, change) in changes {
@@ -528,10 +532,15 @@ fn every_key_of_an_order_can_drift() {
     }
 }
 
+fn window() -> Blackout {
+    let text = r#"{"from":"08:00","to":"20:00","days":"mon-fri","timezone":"UTC"}"#;
+    serde_json::from_str(text).unwrap()
+}
+
 #[test]
 fn the_hash_of_an_order_is_twelve_digits_and_stays_the_same() {
     let spec = with("").spec;
-    assert_eq!(spec_hash(&spec), "6c0e5a80c4b2");
+    assert_eq!(spec_hash(&spec), "3f6664fa6cbb");
     let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
     assert_eq!(spec_hash(&again), spec_hash(&spec));
 }

@@ -64,7 +64,7 @@ pub fn start_of_day(zone: Tz, date: NaiveDate) -> Time {
 }
 
 /// The first instant whose local time is at or after `local`; the earlier one where it happens twice.
-fn first_instant(zone: Tz, local: NaiveDateTime) -> Time {
+pub(super) fn first_instant(zone: Tz, local: NaiveDateTime) -> Time {
     if let Some(instant) = zone.from_local_datetime(&local).earliest() {
         return instant.with_timezone(&Utc);
     }
@@ -82,6 +82,12 @@ fn first_instant(zone: Tz, local: NaiveDateTime) -> Time {
         }
     }
     after
+}
+
+/// As [`first_instant`], but the later one where the local time happens twice.
+pub(super) fn last_instant(zone: Tz, local: NaiveDateTime) -> Time {
+    let latest = zone.from_local_datetime(&local).latest();
+    latest.map_or_else(|| first_instant(zone, local), |t| t.with_timezone(&Utc))
 }
 
 /// Cuts the civil dates `first ..= last` of `zone` into chunks, oldest first.

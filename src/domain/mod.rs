@@ -4,6 +4,7 @@
 //! parameters or values inside events. That is what makes every past moment rebuildable from the journal.
 
 pub mod attach;
+pub mod blackout;
 pub mod calendar;
 pub mod event;
 pub mod failure;

@@ -2,6 +2,7 @@
 
 use super::{
     attach::Attach,
+    blackout::Blackout,
     calendar::Granularity,
     ids::{ChunkId, Name},
 };
@@ -179,6 +180,9 @@ pub struct Spec {
     /// How lag sets the limit.
     #[serde(default)]
     pub throttling: Throttling,
+    /// Windows in which nothing starts.
+    #[serde(default)]
+    pub blackout: Vec<Blackout>,
 }
 
 /// How lag sets the limit of a backfill.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Raised whenever the fold or the shape of [`State`] changes, so that older snapshots are not used.
-pub const FOLD_VERSION: u32 = 7;
+pub const FOLD_VERSION: u32 = 8;
 
 /// One try at a chunk, as history keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

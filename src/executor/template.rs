@@ -378,6 +378,7 @@ mod tests {
             source: BTreeMap::from([("path".to_owned(), "s3://raw".to_owned())]),
             idempotent: true,
             throttling: Throttling::default(),
+            blackout: Vec::new(),
         }
     }
 

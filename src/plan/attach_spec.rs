@@ -94,6 +94,7 @@ pub fn spec(wanted: Wanted) -> Result<Spec, String> {
         idempotent: false,
         // What runs elsewhere is not started one by one by us, so there is nothing to admit.
         throttling: Throttling::default(),
+        blackout: Vec::new(),
     })
 }
 

@@ -1,18 +1,23 @@
 //! What may be submitted now, where, with which resources. A pure function of the state and its surroundings.
 
 use super::{
+    expect::Expected,
     room::Admission,
     throttle::authority::{Binding, Controller, effective_limit, fits},
 };
 use crate::domain::{
     Time,
+    blackout::{self, Closed},
     event::Rule,
     ids::{AttemptId, BackfillId, Name},
     spec::{Lane, Order},
     state::{Backfill, BackfillState, Chunk, ChunkState, State},
     tuning::Tuning,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// What is known of an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +111,8 @@ pub enum Stop {
     Critical,
     /// Too much failed alike.
     Breaker,
+    /// A window without starts is open.
+    Blackout,
     /// `on_failure` said stop.
     OnFailure,
     /// A human paused it.
@@ -131,6 +138,7 @@ impl Stop {
                 | Self::Observer
                 | Self::Ended
                 | Self::Breaker
+                | Self::Blackout
                 | Self::OnFailure
                 | Self::Paused
         )
@@ -139,6 +147,11 @@ impl Stop {
 
 /// The first reason in the order of authority for which nothing of the backfill starts.
 pub fn stop_of(state: &State, backfill: &Backfill, around: &Surroundings) -> Option<Stop> {
+    stops(state, backfill, around).next()
+}
+
+/// All reasons for which nothing of the backfill starts, in the order of authority.
+pub fn stops(state: &State, backfill: &Backfill, around: &Surroundings) -> impl Iterator<Item = Stop> {
     let limit = &backfill.limit;
     let checks = [
         (backfill.state().is_final(), Stop::Ended),
@@ -150,6 +163,10 @@ pub fn stop_of(state: &State, backfill: &Backfill, around: &Surroundings) -> Opt
         ),
         (limit.value == 0 && limit.rule == Rule::Critical, Stop::Critical),
         (breaker_holds(backfill, around.now), Stop::Breaker),
+        (
+            blackout::now(&backfill.spec.blackout, around.now).is_some(),
+            Stop::Blackout,
+        ),
         (backfill.stopped.is_some(), Stop::OnFailure),
         (backfill.pause.is_some(), Stop::Paused),
         (limit.value == 0 && limit.rule == Rule::Blind, Stop::Blind),
@@ -158,7 +175,9 @@ pub fn stop_of(state: &State, backfill: &Backfill, around: &Surroundings) -> Opt
         (around.disk_low, Stop::Disk),
         (executor_problem(backfill, around).is_some(), Stop::Executor),
     ];
-    checks.into_iter().find_map(|(holds, stop)| holds.then_some(stop))
+    checks
+        .into_iter()
+        .filter_map(|(holds, stop)| holds.then_some(stop))
 }
 
 /// An open breaker holds until its retry time, and then while its one canary runs.
@@ -256,6 +275,36 @@ struct Queue<'a> {
     isolated: bool,
     starts_left: u32,
     admission: Option<Admission>,
+    look_ahead: Option<LookAhead>,
+}
+
+/// What has to be over when the next blackout begins: what runs then is not stopped, so it must not be begun.
+#[derive(Debug, Clone)]
+pub struct LookAhead {
+    /// The next blackout.
+    pub closed: Closed,
+    left: Duration,
+    expected: Expected,
+}
+
+impl LookAhead {
+    /// Of a backfill that has blackouts.
+    pub fn of(backfill: &Backfill, now: Time) -> Option<Self> {
+        let closed = blackout::next(&backfill.spec.blackout, now)?;
+        Some(Self {
+            left: (closed.from - now).to_std().unwrap_or_default(),
+            closed,
+            expected: Expected::of(backfill),
+        })
+    }
+
+    /// How long a chunk will probably run, if that is longer than what is left. Of which nothing is known, that one
+    /// starts: something has to be the first.
+    pub fn too_long(&self, backfill: &Backfill, chunk: &Chunk) -> Option<Duration> {
+        self.expected
+            .takes(backfill, chunk)
+            .filter(|takes| *takes > self.left)
+    }
 }
 
 impl<'a> Queue<'a> {
@@ -279,6 +328,7 @@ impl<'a> Queue<'a> {
             now: around.now,
             limit,
             admission: admission(backfill, by, around),
+            look_ahead: LookAhead::of(backfill, around.now),
             running: backfill.running_weight(),
             isolated: backfill
                 .active()
@@ -288,19 +338,23 @@ impl<'a> Queue<'a> {
     }
 
     /// The next chunk in order that could start if there were room. A chunk of the isolated lane is passed over
-    /// while another one of that lane runs, a heavy one while lag is not low enough for it to begin.
+    /// while another one of that lane runs, a heavy one while lag is not low enough for it to begin, and one that
+    /// would still run when the next blackout begins.
     fn peek(&mut self) -> Option<&'a Chunk> {
         if self.ahead.is_none() {
             let spec = &self.backfill.spec;
             let heaviest = self.admission.filter(|_| self.running > 0).map(|a| a.heavy);
             let too_heavy = |weight: u32| weight > 1 && heaviest.is_some_and(|most| weight > most);
             let isolated = self.isolated;
+            let ahead = &self.look_ahead;
+            let backfill = self.backfill;
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| in_order(self.backfill, self.now).into_iter());
             self.ahead = waiting.find(|c| {
                 let lane_taken = isolated && spec.lane(c.id) == Lane::Isolated;
-                !lane_taken && !too_heavy(spec.weight(c.id))
+                let too_long = || ahead.as_ref().is_some_and(|a| a.too_long(backfill, c).is_some());
+                !lane_taken && !too_heavy(spec.weight(c.id)) && !too_long()
             });
         }
         self.ahead

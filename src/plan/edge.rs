@@ -104,6 +104,7 @@ pub(super) mod tests {
             source: Default::default(),
             idempotent: true,
             throttling: Throttling::default(),
+            blackout: Vec::new(),
         }
     }
 

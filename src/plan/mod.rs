@@ -6,6 +6,7 @@ pub mod consent;
 pub mod decide;
 pub mod edge;
 pub mod eta;
+pub mod expect;
 pub mod lever;
 pub mod overlap;
 pub mod preview;
@@ -18,5 +19,7 @@ pub(crate) mod testing;
 pub mod throttle;
 pub mod why;
 
+#[cfg(test)]
+mod blackout_tests;
 #[cfg(test)]
 mod life_tests;

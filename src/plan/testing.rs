@@ -7,6 +7,7 @@ use super::{
 use crate::domain::{
     Time,
     attach::Attach,
+    blackout::{Blackout, Weekdays},
     calendar::Granularity,
     event::{Actor, Event, LimitChange, Next, Outcome, Payload, Read, Rule},
     failure::{Failure, FailureClass},
@@ -17,7 +18,7 @@ use crate::domain::{
 };
 use crate::plan::room::Admission;
 use chrono::{Days, NaiveDate, TimeZone, Utc};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A failure of a class with a fixed message.
 pub fn failure(class: FailureClass) -> Failure {
@@ -56,6 +57,7 @@ pub fn spec(name: &str, days: u64) -> Spec {
         source: BTreeMap::new(),
         idempotent: true,
         throttling: Throttling::default(),
+        blackout: Vec::new(),
     }
 }
 
@@ -142,6 +144,21 @@ impl Night {
 
     pub fn signals(self, names: &[&str]) -> Self {
         self.with(|s| s.signals = names.iter().map(|n| n.parse().unwrap()).collect())
+    }
+
+    pub fn blackout(self, from: &str, to: &str) -> Self {
+        let window = Blackout {
+            from: from.parse().unwrap(),
+            to: to.parse().unwrap(),
+            days: Weekdays::DAILY,
+            timezone: chrono_tz::UTC,
+        };
+        self.with(|s| s.blackout.push(window))
+    }
+
+    pub fn deadline(self, length: Duration) -> Self {
+        let ms = u64::try_from(length.as_millis()).unwrap();
+        self.with(|s| s.profiles.iter_mut().for_each(|p| p.deadline_ms = Some(ms)))
     }
 
     pub fn isolate(self, days: &[u64]) -> Self {

@@ -1,8 +1,10 @@
 //! Why a chunk does not run: for any cell of the calendar the one reason that binds, and what would unblock it.
 
 mod attached;
+mod blackout;
 
 pub use attached::under_way;
+pub use blackout::sentence as blackout_words;
 
 use super::{
     decide::{self, Allowed, Stop, Surroundings},
@@ -261,6 +263,9 @@ fn waiting(state: &State, backfill: &Backfill, chunk: &Chunk, around: &Surroundi
     } else {
         format!("{ahead} before it in order")
     };
+    if let Some(why) = blackout::comes(backfill, chunk, around.now) {
+        return why;
+    }
     let weight = backfill.spec.weight(chunk.id);
     if !fits(limit, running, weight) {
         let text = format!(
@@ -370,6 +375,7 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
                 format!("mend the cause, then : close-breaker, or backfill close-breaker {name}"),
             )
         }
+        Stop::Blackout => blackout::holds(state, backfill, around),
         Stop::OnFailure => {
             let why = backfill.stopped.as_ref().map_or("", |(_, w)| w.as_str());
             Why::new(

@@ -29,6 +29,7 @@ fn source(silenced: bool, inhibited: bool, watchdog: &[&str]) -> Alertmanager {
         silenced,
         inhibited,
         watchdog: watchdog.iter().map(|m| matcher(m)).collect(),
+        silence: false,
     };
     Alertmanager::within("orders", &config, Surroundings::default()).unwrap()
 }

@@ -15,6 +15,7 @@ pub mod poll;
 pub mod record;
 pub mod reload;
 pub mod run;
+pub mod silences;
 mod steps;
 mod tick;
 pub mod watchers;

@@ -3,6 +3,7 @@
 use super::{
     core::Input,
     record::{Note, Notes},
+    silences::Silences,
 };
 use crate::{domain::ids::Name, executor::Executor, journal::SamplePoint, signals::LagSource};
 use chrono::{TimeDelta, Utc};
@@ -11,11 +12,15 @@ use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
 
 /// Tasks that end when this is dropped.
 #[derive(Debug, Default)]
-pub struct Pollers(Vec<JoinHandle<()>>);
+pub struct Pollers {
+    tasks: Vec<JoinHandle<()>>,
+    /// Those that silence alerts.
+    pub silences: Silences,
+}
 
 impl Drop for Pollers {
     fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -33,7 +38,7 @@ impl Pollers {
     /// Asks once what a signal's source knows of the last hours, for charts: it goes into the journal's samples and
     /// nowhere else, so that no throttle ever acts on it. Beside the reads, which do not wait for it.
     pub fn past(&mut self, name: Name, source: Arc<dyn LagSource>, interval: Duration, notes: Notes) {
-        self.0.push(tokio::spawn(async move {
+        self.tasks.push(tokio::spawn(async move {
             let step = interval.max(PAST_STEP);
             let now = Utc::now();
             match source.history(PAST, step).await {
@@ -68,7 +73,7 @@ impl Pollers {
         interval: Duration,
         inbox: UnboundedSender<Input>,
     ) {
-        self.0.push(tokio::spawn(async move {
+        self.tasks.push(tokio::spawn(async move {
             let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(50)));
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
@@ -83,7 +88,7 @@ impl Pollers {
 
     /// Asks an executor's health.
     pub fn executor(&mut self, name: Name, executor: Arc<dyn Executor>, inbox: UnboundedSender<Input>) {
-        self.0.push(tokio::spawn(async move {
+        self.tasks.push(tokio::spawn(async move {
             loop {
                 let health = executor.health().await.map_err(|e| e.to_string());
                 let pause = if health.is_ok() { HEALTH_EVERY } else { SICK_EVERY };

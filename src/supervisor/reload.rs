@@ -13,11 +13,13 @@ use crate::{
     domain::{
         Time,
         event::{Actor, NewEvent, Payload},
+        ids::Name,
     },
     executor::Updates,
     host::BootInstant,
 };
 use std::{
+    collections::BTreeSet,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -64,6 +66,11 @@ impl Reload {
             notes,
             runtime,
         }
+    }
+
+    /// The signals that hold a backfill back now: their alerts are silenced where that is wanted.
+    pub fn silence(&self, holding: &BTreeSet<Name>) {
+        self.pollers.silences.follow(holding);
     }
 
     /// Loads the file again if it changed or `asked`, and puts what may change into force. `wrong`: an earlier change

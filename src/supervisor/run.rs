@@ -8,6 +8,7 @@ use super::{
     kill_point, news,
     record::{Note, Record},
     reload::Reload,
+    silences,
     watchers::Watchers,
 };
 use crate::{
@@ -317,6 +318,9 @@ impl Loop {
     }
 
     fn chores(&mut self, runtime: &Handle, boot: BootInstant) {
+        if Chores::due(&mut self.desk.chores.silences, boot, Duration::from_secs(1)) {
+            self.reload.silence(&silences::holding(&self.state));
+        }
         if Chores::due(&mut self.desk.chores.room, boot, Duration::from_secs(2)) {
             self.core.disk_low = free_bytes(self.journal.path()).is_ok_and(|b| b < self.core.tuning.disk_low);
         }
@@ -567,6 +571,7 @@ fn unheard_acknowledgement(journal: &Journal, backfill: &Backfill) -> Result<Opt
 #[derive(Debug, Default)]
 struct Chores {
     room: Option<BootInstant>,
+    silences: Option<BootInstant>,
     ballast: Option<BootInstant>,
     logs: Option<BootInstant>,
 }

@@ -9,11 +9,15 @@ use super::{
     record::{Notes, Record},
     reload::Reload,
     run::{Desk, Loop, Until, Watch},
+    silences::Silences,
     watchers::Watchers,
 };
 use crate::{
-    config::{Config, ExecutorConfig, Places},
-    domain::ids::{AttemptId, Name},
+    config::{Config, ExecutorConfig, Places, SignalConfig, SourceConfig},
+    domain::{
+        ids::{AttemptId, Name},
+        text,
+    },
     executor::{
         Executor, RunUpdate, Updates,
         airflow::{AirflowExecutor, AirflowSetup},
@@ -21,9 +25,10 @@ use crate::{
         inside::Inside,
         local::{LocalExecutor, LocalSetup},
     },
+    host::host_name,
     journal::{Journal, Lease, OpenError, ReadError},
     net::{AdapterError, Cause},
-    signals,
+    signals::{self, alertmanager::silence::Silencer},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -79,6 +84,7 @@ pub fn pollers(
 ) -> Pollers {
     let mut pollers = Pollers::default();
     for (name, signal) in &config.signals {
+        silence(&mut pollers.silences, config, name, signal, notes);
         match signals::build(name, signal) {
             Ok(source) => {
                 pollers.past(name.clone(), source.clone(), signal.interval, notes.clone());
@@ -94,6 +100,18 @@ pub fn pollers(
         pollers.executor(name.clone(), executor.clone(), inbox.clone());
     }
     pollers
+}
+
+/// Looks after the silence of a signal that wants one. A server whose settings cannot be used is told by its source.
+fn silence(silences: &mut Silences, config: &Config, name: &Name, signal: &SignalConfig, notes: &Notes) {
+    if let SourceConfig::Alertmanager(server) = &signal.source
+        && server.silence
+    {
+        let place = format!("{}:{}", host_name(), config.journal.path.display());
+        if let Ok(silencer) = Silencer::new(name.as_str(), server, &text::one_line(&place, 200)) {
+            silences.keep(name.clone(), silencer, notes.clone());
+        }
+    }
 }
 
 /// The configured executors, reporting to `updates`.

@@ -5,13 +5,14 @@
 use crate::{
     domain::{
         Time,
+        blackout::{self, Blackout},
         ids::BackfillId,
-        spec::Lane,
         state::{Backfill, Chunk, ChunkState, Phase, State},
     },
     plan::{
-        decide::{self, Surroundings},
+        decide::{self, LookAhead, Stop, Surroundings},
         eta::{self, Eta, Outlook, RunningChunk, WaitingChunk},
+        expect,
     },
 };
 use std::time::Duration;
@@ -32,12 +33,15 @@ pub struct Estimate {
     pub eta: Eta,
     /// The end under another limit, for which the operator asked.
     pub what_if: Option<(u32, Eta)>,
+    /// When the next blackout begins, if nothing of what waits would be done before it.
+    pub before_blackout: Option<Time>,
 }
 
 /// The limit that an estimate assumes, and whether the clock is stopped.
 pub fn assumed(state: &State, backfill: &Backfill, around: &Surroundings) -> (u32, bool) {
     let allowed = decide::allowed(backfill, around.now).limit;
-    let stopped = allowed == 0 || decide::stop_of(state, backfill, around).is_some();
+    // A blackout ends by itself and is counted into the time that the rest takes.
+    let stopped = allowed == 0 || decide::stops(state, backfill, around).any(|stop| stop != Stop::Blackout);
     let cap = backfill.cap.as_ref().map_or(u32::MAX, |(cap, _)| *cap);
     let goes_on = backfill.spec.max_limit.min(cap.max(1)).max(1);
     (if stopped { goes_on } else { allowed }, stopped)
@@ -53,7 +57,7 @@ pub fn make(
     what_if: Option<u32>,
 ) -> Estimate {
     let (limit, stopped) = assumed(state, backfill, around);
-    let finished = finished(backfill);
+    let finished = expect::finished(backfill);
     let running = running(backfill, around.now);
     let waiting = waiting(backfill, around.now);
     let outlook = Outlook {
@@ -65,7 +69,10 @@ pub fn make(
         attempts_per_chunk: attempts_per_chunk(backfill),
         duty,
     };
-    let under = |limit: u32| eta::estimate(&Outlook { limit, ..outlook }, SEED);
+    let under = |limit: u32| {
+        let eta = eta::estimate(&Outlook { limit, ..outlook }, SEED);
+        with_blackouts(eta, &backfill.spec.blackout, around.now)
+    };
     Estimate {
         backfill: backfill.id.clone(),
         at: around.now,
@@ -75,22 +82,15 @@ pub fn make(
             let other = other.min(backfill.spec.max_limit.max(1));
             (other, under(other))
         }),
+        before_blackout: before_blackout(backfill, around.now),
     }
 }
 
-/// Run times of the attempts that made chunks done, in the order of their ends.
-fn finished(backfill: &Backfill) -> Vec<(Lane, Duration)> {
-    let done = backfill.chunks.iter().filter(|c| c.state == ChunkState::Done);
-    let mut ended: Vec<(Time, Lane, Duration)> = done
-        .filter_map(|chunk| {
-            let attempt = chunk.last().filter(|a| a.phase == Phase::Done)?;
-            let (started, ended) = (attempt.started?, attempt.ended?);
-            let took = (ended - started).to_std().ok()?;
-            Some((ended, backfill.spec.lane(chunk.id), took))
-        })
-        .collect();
-    ended.sort_by_key(|(at, ..)| *at);
-    ended.into_iter().map(|(_, lane, took)| (lane, took)).collect()
+fn before_blackout(backfill: &Backfill, now: Time) -> Option<Time> {
+    let ahead = LookAhead::of(backfill, now)?;
+    let waiting = decide::in_order(backfill, now);
+    let none_fits = waiting.iter().all(|c| ahead.too_long(backfill, c).is_some());
+    (none_fits && !waiting.is_empty()).then_some(ahead.closed.from)
 }
 
 fn running(backfill: &Backfill, now: Time) -> Vec<RunningChunk> {
@@ -105,6 +105,29 @@ fn running(backfill: &Backfill, now: Time) -> Vec<RunningChunk> {
         })
     };
     backfill.active().filter_map(runs).collect()
+}
+
+/// The same end where work goes on outside of blackouts only.
+fn with_blackouts(eta: Eta, windows: &[Blackout], now: Time) -> Eta {
+    let Eta::Range {
+        p50,
+        p90,
+        long_pole,
+        extrapolates,
+    } = eta
+    else {
+        return eta;
+    };
+    let later = |work| {
+        let end = blackout::after(windows, now, work).and_then(|end| (end - now).to_std().ok());
+        end.unwrap_or(Duration::MAX)
+    };
+    Eta::Range {
+        p50: later(p50),
+        p90: later(p90),
+        long_pole,
+        extrapolates,
+    }
 }
 
 /// What will start by itself, in order; retries that are not due yet come last.

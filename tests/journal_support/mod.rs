@@ -105,6 +105,7 @@ pub fn spec(of: &str, granularity: Granularity, zone: &str, first: NaiveDate, da
         source: [("path".to_owned(), "s3://raw".to_owned())].into(),
         idempotent: true,
         throttling: Throttling::default(),
+        blackout: Vec::new(),
     }
 }
 

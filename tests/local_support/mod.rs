@@ -253,6 +253,7 @@ pub fn order(cwd: &Path, command: &[&str]) -> RunOrder {
             source: BTreeMap::new(),
             idempotent: true,
             throttling: Throttling::default(),
+            blackout: Vec::new(),
         }),
         start: interval.start,
         end: interval.end,

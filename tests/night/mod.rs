@@ -108,6 +108,7 @@ pub fn spec() -> Spec {
         source: BTreeMap::from([("snapshot".to_owned(), "v42".to_owned())]),
         idempotent: true,
         throttling: Throttling::default(),
+        blackout: Vec::new(),
     }
 }
 

@@ -12,7 +12,14 @@ use super::{
 use std::path::Path;
 
 /// The keys beside those of every kind and of an HTTP endpoint.
-pub(super) const KEYS: [&str; 5] = ["matchers", "members", "silenced", "inhibited", "watchdog"];
+pub(super) const KEYS: [&str; 6] = [
+    "matchers",
+    "members",
+    "silenced",
+    "inhibited",
+    "watchdog",
+    "silence",
+];
 
 /// An Alertmanager, or a cluster of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +36,8 @@ pub struct AlertmanagerConfig {
     pub inhibited: bool,
     /// An alert that always fires; empty if there is none. While it is not in the list, an empty list says nothing.
     pub watchdog: Vec<Matcher>,
+    /// Whether the alerts are silenced while they hold a backfill back.
+    pub silence: bool,
 }
 
 pub(super) fn read(
@@ -50,6 +59,7 @@ pub(super) fn read(
     };
     let silenced = flag(report, section, "silenced");
     let inhibited = flag(report, section, "inhibited");
+    let silence = flag(report, section, "silence");
     Some(AlertmanagerConfig {
         http: http?,
         members: members?,
@@ -57,6 +67,7 @@ pub(super) fn read(
         silenced: silenced?,
         inhibited: inhibited?,
         watchdog: watchdog?,
+        silence: silence?,
     })
 }
 

@@ -126,7 +126,7 @@ fn levels_a_unit_and_keys_of_other_kinds_are_unknown() {
         "soft = 1",
         "unit = \"messages\"",
         "query = \"x\"",
-        "silence = true",
+        "silences = true",
         "command = [\"x\"]",
     ] {
         let said = said(&format!("matchers = [\"a=b\"]\n{line}"));
@@ -142,7 +142,7 @@ fn a_difference_is_told_in_words_and_without_secrets() {
     };
     let base = "kind = \"alertmanager\"\nurl = \"http://am\"\nmatchers = [\"a=b\"]\n";
     let more = base.replace("a=b", "a=b\", \"c!~d")
-        + "members = [\"http://am2\"]\nsilenced = true\nwatchdog = [\"w=x\"]\nbearer = { env = \"TOKEN\" }\n";
+        + "members = [\"http://am2\"]\nsilenced = true\nsilence = true\nwatchdog = [\"w=x\"]\nbearer = { env = \"TOKEN\" }\n";
     let lines = config(base).diff(&config(&more));
     assert_eq!(
         lines,
@@ -151,6 +151,7 @@ fn a_difference_is_told_in_words_and_without_secrets() {
             "signals.a.watchdog none to w=\"x\"",
             "signals.a.members none to http://am2",
             "signals.a.silenced false to true",
+            "signals.a.silence false to true",
             "signals.a login none to bearer",
         ]
     );

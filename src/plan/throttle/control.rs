@@ -1,6 +1,6 @@
 //! What one signal makes of the limit: its own proposal, the phase it is in, and what it remembers.
 
-use super::{SignalLevels, sight::Sight, track::Track};
+use super::{SignalLevels, blame::Watch, sight::Sight, track::Track};
 use crate::{domain::event::Rule, host::BootInstant, plan::room};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -35,6 +35,9 @@ pub(super) struct Paused {
     pub hibernates_until: Option<LawTick>,
     /// Waits for a human.
     pub latched: bool,
+    /// What is measured to say whether it was us, until that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

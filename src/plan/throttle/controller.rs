@@ -76,6 +76,8 @@ pub struct Throttle {
     pub(super) law: Law,
     /// What the learned law last went by.
     pub(super) terms: BTreeMap<Name, Terms>,
+    /// More is known of why it stands still: to be announced although nothing changes.
+    pub(super) retell: bool,
 }
 
 impl Throttle {
@@ -102,6 +104,7 @@ impl Throttle {
             watching: now.boot,
             law: Law::Classic,
             terms: BTreeMap::new(),
+            retell: false,
         };
         throttle.adopt(levels);
         throttle
@@ -142,6 +145,7 @@ impl Throttle {
             watching: now.boot,
             law: if learned { Law::Learned } else { Law::Classic },
             terms: BTreeMap::new(),
+            retell: false,
         };
         if throttle.state.boot != boot || now.boot < throttle.state.at {
             throttle.state.boot = boot.to_owned();
@@ -460,6 +464,7 @@ impl Throttle {
     /// binds now, a rise by the one that moved.
     pub(super) fn announce(&mut self, mover: Option<Name>, out: &mut Vec<Outcome>) {
         let limit = self.limit();
+        let retell = std::mem::take(&mut self.retell);
         let said = &self.state.announced;
         let changed = limit != said.limit;
         let named = mover
@@ -472,7 +477,7 @@ impl Throttle {
         };
         let other = said.rule != reason.rule || said.signal != signal;
         let gone = said.signal.as_ref().is_some_and(|s| !self.levels.contains_key(s));
-        let stopped_otherwise = limit == 0 && other;
+        let stopped_otherwise = limit == 0 && (other || retell);
         if !(changed || gone || stopped_otherwise) {
             return;
         }

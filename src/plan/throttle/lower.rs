@@ -27,6 +27,7 @@ impl Throttle {
             return critical.then(|| name.clone());
         }
         let mean = control.track.mean()?;
+        let was_paused = control.paused().is_some();
         let moved = if control.track.is_critical() {
             self.go_critical(name, &levels, tuning)
         } else if control.track.is_over_hard() || mean >= levels.hard {
@@ -36,7 +37,16 @@ impl Throttle {
         } else {
             false
         };
-        moved.then(|| name.clone())
+        let paused = |t: &Self| t.state.signals.get(name).is_some_and(|c| c.paused().is_some());
+        let told = if was_paused {
+            self.was_it_us(name, load.running)
+        } else {
+            if paused(self) {
+                self.watch_pause(name, load.running);
+            }
+            false
+        };
+        (moved || told).then(|| name.clone())
     }
 
     /// Cuts wait for the drain (running above the limit), for the last cut to act, and for what holds from above.
@@ -165,6 +175,7 @@ impl Throttle {
             hold,
             hibernates_until: None,
             latched,
+            watch: None,
         };
         (paused, counted)
     }

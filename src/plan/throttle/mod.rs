@@ -41,6 +41,7 @@
 //!   stops with the first. The blind times count from the last valid sample.
 
 pub mod authority;
+mod blame;
 mod blind;
 mod control;
 mod controller;

@@ -153,6 +153,11 @@ impl Track {
         self.last.map(|p| p.value)
     }
 
+    /// The newest value and when it was measured.
+    pub fn newest(&self) -> Option<Point> {
+        self.last
+    }
+
     /// The smoothed value.
     pub fn mean(&self) -> Option<f64> {
         self.mean.map(|p| p.value)

@@ -9,6 +9,7 @@ use crate::{
     net::{AdapterError, Answer, Cause, Endpoint, Request, Surroundings},
 };
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use futures::future::{BoxFuture, FutureExt};
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -141,7 +142,7 @@ impl Silencer {
     /// # Errors
     /// No member did it: the first one's error.
     pub async fn hold(&self, lasting: Duration) -> Result<Held, AdapterError> {
-        self.at_the_first(async |member| self.hold_at(member, lasting).await)
+        self.at_the_first(|member| self.hold_at(member, lasting).boxed())
             .await
     }
 
@@ -150,20 +151,12 @@ impl Silencer {
     /// # Errors
     /// No member did it: the first one's error.
     pub async fn release(&self) -> Result<usize, AdapterError> {
-        self.at_the_first(async |member| {
-            let (silences, _) = list(member, member.deadline()).await?;
-            let ours: Vec<&Silence> = silences.iter().filter(|s| self.is_ours(s)).collect();
-            for silence in &ours {
-                expire(member, &silence.id).await?;
-            }
-            Ok(ours.len())
-        })
-        .await
+        self.at_the_first(|member| self.release_at(member).boxed()).await
     }
 
-    async fn at_the_first<T>(
-        &self,
-        act: impl AsyncFn(&Endpoint) -> Result<T, AdapterError>,
+    async fn at_the_first<'s, T>(
+        &'s self,
+        act: impl Fn(&'s Endpoint) -> BoxFuture<'s, Result<T, AdapterError>>,
     ) -> Result<T, AdapterError> {
         let mut first = None;
         for member in &self.members {
@@ -174,6 +167,15 @@ impl Silencer {
         }
         let none = || AdapterError::new("", "", Duration::ZERO, Cause::Local, "no member to ask");
         Err(first.unwrap_or_else(none))
+    }
+
+    async fn release_at(&self, member: &Endpoint) -> Result<usize, AdapterError> {
+        let (silences, _) = list(member, member.deadline()).await?;
+        let ours: Vec<&Silence> = silences.iter().filter(|s| self.is_ours(s)).collect();
+        for silence in &ours {
+            expire(member, &silence.id).await?;
+        }
+        Ok(ours.len())
     }
 
     async fn hold_at(&self, member: &Endpoint, lasting: Duration) -> Result<Held, AdapterError> {

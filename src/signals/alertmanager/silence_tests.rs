@@ -11,6 +11,7 @@ fn config(matchers: &[&str]) -> AlertmanagerConfig {
         silenced: false,
         inhibited: false,
         watchdog: Vec::new(),
+        silence: false,
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     domain::{
+        blackout,
         calendar::Granularity,
         state::{Backfill, ChunkState},
         text::one_line,
@@ -417,7 +418,12 @@ fn cliff<'a>(scene: &Scene<'_>, backfill: &Backfill) -> Filled<'a> {
         .breaker
         .as_ref()
         .map(|b| (b.retry_at, "breaker tries one"));
-    let next = [pause, force, breaker]
+    let windows = &backfill.spec.blackout;
+    let blackout = match blackout::now(windows, scene.now) {
+        Some(closed) => closed.until.map(|t| (t, "blackout ends")),
+        None => blackout::next(windows, scene.now).map(|closed| (closed.from, "blackout begins")),
+    };
+    let next = [pause, force, breaker, blackout]
         .into_iter()
         .flatten()
         .filter(|(t, _)| *t > scene.now)

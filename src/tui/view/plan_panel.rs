@@ -199,6 +199,7 @@ fn waits_for(scene: &Scene<'_>, backfill: &Backfill) -> String {
         Binder::Ended => "the order ended".to_owned(),
         Binder::Critical => "critical lag".to_owned(),
         Binder::Breaker => "breaker open".to_owned(),
+        Binder::Blackout => "blackout".to_owned(),
         Binder::Failure => "stopped on failure".to_owned(),
         Binder::Human => match &backfill.pause {
             Some(pause) => format!("paused by {}", pause.mark.by.name),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Time,
+        Time, blackout,
         event::Rule,
         state::{Backfill, BackfillState, ChunkState, Mark},
     },
@@ -39,6 +39,8 @@ pub enum Binder {
     Critical,
     /// Too much failed alike.
     Breaker,
+    /// A window without starts is open.
+    Blackout,
     /// `on_failure` stopped further starts.
     Failure,
     /// A human paused it.
@@ -79,6 +81,9 @@ pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
     }
     if backfill.breaker.is_some() {
         return none(Binder::Breaker);
+    }
+    if blackout::now(&backfill.spec.blackout, now).is_some() {
+        return none(Binder::Blackout);
     }
     if backfill.stopped.is_some() {
         return none(Binder::Failure);
@@ -158,6 +163,7 @@ pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
     }
     match by {
         Binder::Breaker => word("PAUSED by breaker", "PAUSED", Tone::Bad),
+        Binder::Blackout => word("BLACKOUT", "BLACKOUT", Tone::Warn),
         Binder::Failure => word("PAUSED by failure", "PAUSED", Tone::Bad),
         Binder::Signal => word("PAUSED by signal", "PAUSED", Tone::Warn),
         _ => word("RUNNING", "RUNNING", Tone::Moving),
@@ -192,7 +198,11 @@ pub fn why(feed: &Feed, backfill: &Backfill, now: Time) -> String {
     }
     let supervised = feed.lease != LeaseView::Nobody;
     if let Some(pause) = &backfill.pause {
-        return why_paused(pause, supervised, now, zone);
+        let paused = why_paused(pause, supervised, now, zone);
+        return match blackout::now(&backfill.spec.blackout, now).and_then(|c| c.until) {
+            Some(until) => format!("{paused}; a blackout holds as well, until {}", at(until)),
+            None => paused,
+        };
     }
     if !supervised {
         let open = backfill.active().count();
@@ -212,7 +222,36 @@ pub fn why(feed: &Feed, backfill: &Backfill, now: Time) -> String {
             )
         };
     }
+    let nothing_fits = feed.estimate.as_ref().filter(|e| e.backfill == backfill.id);
+    if let Some(begins) = nothing_fits.and_then(|e| e.before_blackout).filter(|t| *t > now)
+        && matches!(
+            allowed(backfill, now).by,
+            Binder::Max | Binder::Controller | Binder::Cap | Binder::Force
+        )
+        && allowed(backfill, now).value > 0
+    {
+        return format!(
+            "nothing new starts before the blackout at {} (in {}): what waits would still run then",
+            at(begins),
+            until(begins - now)
+        );
+    }
     why_limited(backfill, now)
+}
+
+fn why_closed(backfill: &Backfill, now: Time) -> String {
+    let Some(closed) = blackout::now(&backfill.spec.blackout, now) else {
+        return String::new();
+    };
+    let zone = backfill.spec.timezone;
+    let ends = match closed.until {
+        Some(end) => format!("until {} (in {})", clock(end, now, zone), until(end - now)),
+        None => "for more than a week".to_owned(),
+    };
+    format!(
+        "blackout {}: no starts {ends}; running chunks finish",
+        closed.window
+    )
 }
 
 fn why_ended(backfill: &Backfill, now: Time) -> Option<String> {
@@ -317,6 +356,7 @@ fn why_limited(backfill: &Backfill, now: Time) -> String {
             ),
             None => "breaker open".to_owned(),
         },
+        Binder::Blackout => why_closed(backfill, now),
         Binder::Failure => match &backfill.stopped {
             Some((chunk, why)) => format!("no further starts since {chunk} failed: {why}"),
             None => "no further starts".to_owned(),

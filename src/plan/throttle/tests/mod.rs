@@ -1,6 +1,7 @@
 //! The throttle's behaviour, told as nights on call; properties over random ones; and the toy loop of law C2.
 
 mod authority;
+mod blame;
 mod blind;
 mod lag;
 mod learned;
