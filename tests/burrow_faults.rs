@@ -279,6 +279,24 @@ async fn a_burrow_that_hangs_ends_the_read_at_its_deadline_however_many_groups_t
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
+/// Case S06: a read is one request for each group, and one more where Burrow does not know one.
+#[tokio::test]
+async fn a_read_is_one_request_for_each_group() {
+    let server = StandIn::answering(|seen| {
+        let known = |name: &str| seen.line.contains(&format!("/consumer/{name}/lag"));
+        match ["a", "b", "c"].into_iter().find(|name| known(name)) {
+            Some(name) => (200, JSON.to_owned(), group(name, 7).to_string()),
+            None if seen.line.contains("/consumer/") => (404, JSON.to_owned(), NOT_FOUND.to_owned()),
+            None => (200, JSON.to_owned(), CLUSTERS.to_owned()),
+        }
+    });
+    for (groups, requests) in [(&["a"][..], 1), (&["a", "b", "c"], 3), (&["a", "gone"], 3)] {
+        let before = server.seen().len();
+        read(&config(&server.url, groups)).await;
+        assert_eq!(server.seen().len() - before, requests, "{groups:?}");
+    }
+}
+
 /// Case S03.
 #[tokio::test]
 async fn a_refused_login_is_refused_once_a_read_and_its_password_is_never_shown() {

@@ -322,8 +322,12 @@ impl Night {
     }
 
     pub fn limit_to(&mut self, to: u32) {
+        self.limit_by(to, if to == 0 { Rule::Pause } else { Rule::Cut });
+    }
+
+    /// A limit of the controller, by a rule.
+    pub fn limit_by(&mut self, to: u32, rule: Rule) {
         let from = self.backfill().limit.value;
-        let rule = if to == 0 { Rule::Pause } else { Rule::Cut };
         let change = LimitChange {
             from,
             to,
