@@ -115,6 +115,30 @@ fn no_file_knows_the_machine_on_which_it_was_written() {
     assert_none(machine_paths(&all));
 }
 
+/// The full run runs what is left out of the short one, but not what only makes sense inside of another test.
+#[test]
+fn what_the_short_run_leaves_out_is_for_the_full_one_or_a_part_of_another_test() {
+    assert_none(misnamed_parts(&rust(&["src", "tests"])));
+}
+
+fn misnamed_parts(sources: &[Source]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for source in sources {
+        let mut lines = source.text.lines().map(str::trim_start);
+        while let Some(line) = lines.next() {
+            let Some(reason) = line.strip_prefix("#[ignore") else {
+                continue;
+            };
+            let name = lines.find(|l| l.contains("fn ")).unwrap_or_default();
+            let is_part = name.contains("fn part_of_another_test");
+            if is_part == reason.contains("bash tests/run --full") {
+                faults.push(format!("{}: {name} {line}", source.path));
+            }
+        }
+    }
+    faults
+}
+
 fn assert_none(faults: Vec<String>) {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
@@ -398,6 +422,21 @@ mod the_checks_themselves {
             "src/cli/x.rs",
             "/// Not in /proc.\nfn f() {}",
         )]));
+    }
+
+    #[test]
+    fn see_a_part_of_another_test_that_the_full_run_would_run() {
+        let planted = |why: &str, name: &str| {
+            let text = format!("#[test]\n#[{}{why}\"]\nfn {name}() {{}}", "ignore = \"");
+            misnamed_parts(&[Source::new("src/a.rs", &text)]).len()
+        };
+        assert_eq!(planted("run by another", "reads"), 1);
+        assert_eq!(planted("run by another", "part_of_another_test_reads"), 0);
+        assert_eq!(planted("long: bash tests/run --full", "reads"), 0);
+        assert_eq!(
+            planted("long: bash tests/run --full", "part_of_another_test_reads"),
+            1
+        );
     }
 
     #[test]

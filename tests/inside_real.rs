@@ -1,7 +1,7 @@
 //! Tasks, tries and logs of real Airflows of both versions, as the screen's source and `backfill logs` have them.
 //!
 //! The servers are those that `BACKFILL_AIRFLOW3_URL` and `BACKFILL_AIRFLOW2_URL` name, else each test starts one.
-//! `events_daily`, `mapped_daily` and `retry_daily` have runs on one day of 2023 each.
+//! `events_daily`, `mapped_daily` and `retry_daily` have runs on one day of 2025 each.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -57,10 +57,11 @@ struct Bench {
 
 impl Bench {
     fn new(version: u8) -> Self {
-        // A day that another run of this test on the same server hardly has, and never 14 March: that one is killed
-        // whatever is asked of it (tests/services/airflow/work.sh).
-        let day = chrono::NaiveDate::from_ymd_opt(2023, 4, 1).unwrap()
-            + chrono::TimeDelta::days(i64::from(std::process::id() % 270));
+        // A day that another run of this test on the same server hardly has, of a year that no other test has (the
+        // table in airflow_servers), and never 14 March: that one is killed whatever is asked of it
+        // (services/airflow/work.sh).
+        let day = chrono::NaiveDate::from_ymd_opt(2025, 4, 1).unwrap()
+            + chrono::TimeDelta::days(i64::from(std::process::id() % 240));
         let mut text = format!(
             "[executors.there]\nkind = \"airflow\"\nurl = \"{}\"\nrequest_budget = 600\ninterval = \"1s\"\n\
              auth = {{ user = \"admin\", password = {{ file = \"password\" }} }}\n[journal]\npath = \"journal.db\"\n\

@@ -83,7 +83,7 @@ fn resumed_at_half(workspace: &Workspace) {
     let changes: Vec<_> = workspace
         .events()
         .into_iter()
-        .filter(|e| matches!(known(e.clone()), Payload::LimitChanged { .. }))
+        .filter(|e| matches!(known(e.clone()), Payload::LimitChanged { change } if change.from != change.to))
         .collect();
     let pair = changes.windows(2).find(resume).expect("a resume");
     let [
@@ -119,13 +119,29 @@ fn servers() -> BTreeMap<String, String> {
     pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
+/// The silences that are in force.
+fn silences(servers: &BTreeMap<String, String>) -> Vec<serde_json::Value> {
+    let url = format!("{}/api/v2/silences", servers["ALERTMANAGER_URL"]);
+    let all: Vec<serde_json::Value> = at_once(async {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        client.get(url).send().await.unwrap().json().await.unwrap()
+    });
+    all.into_iter()
+        .filter(|s| s["status"]["state"] == "active")
+        .collect()
+}
+
+fn at_once<T>(work: impl Future<Output = T>) -> T {
+    backfill::net::use_ring();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap().block_on(work)
+}
+
 /// Sets the consumer group's lag from the next scrape on.
 fn serve(servers: &BTreeMap<String, String>, lag: u32) {
     let url = format!("{}/metrics", servers["LAG_URL"]);
     let body = format!("kafka_consumergroup_lag{{consumergroup=\"orders\",topic=\"clicks\"}} {lag}\n");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.unwrap().block_on(async {
-        backfill::net::use_ring();
+    at_once(async {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let answer = client.put(url).body(body).send().await.unwrap();
         answer.error_for_status().unwrap();
@@ -141,7 +157,7 @@ fn an_alert_that_fires_pauses_and_when_it_resolves_starts_go_on_at_half_after_th
         "learned",
         &format!(
             "kind = \"alertmanager\"\nurl = \"{}\"\nmatchers = [\"alertname=HighConsumerLag\", \"consumergroup=~ord.*\"]\n\
-         watchdog = [\"alertname=Watchdog\"]\n",
+         watchdog = [\"alertname=Watchdog\"]\nsilence = true\n",
             servers["ALERTMANAGER_URL"]
         ),
     );
@@ -158,8 +174,21 @@ fn an_alert_that_fires_pauses_and_when_it_resolves_starts_go_on_at_half_after_th
         text.contains("paused by lag") && text.contains("firing"),
         "{text}"
     );
+    let silence = workspace.wait("its silence", || silences(&servers).pop());
+    assert_eq!(silence["createdBy"], "backfill");
+    assert!(
+        silence["comment"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("while lag fires"),
+        "{silence}"
+    );
+    assert_eq!(reason(&workspace).0, "paused", "what we silence still counts");
     serve(&servers, 1);
     starts_go_on(&workspace, "starts after the alert has resolved");
+    workspace.wait("the end of its silence", || {
+        silences(&servers).is_empty().then_some(())
+    });
     resumed_at_half(&workspace);
 
     let killed = Command::new("kill")

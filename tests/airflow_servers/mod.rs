@@ -16,6 +16,7 @@
 //! | `airflow_attach` | `events_daily` | 2016 to 2018, 2024 to July |
 //! | | `long_daily`, `newyork_daily`, `partitioned_daily`, `mapped_daily` | 2024-08, -03, -05, -06 |
 //! | `airflow_attached` | `pooled_daily` (and its pool), `long_daily`, `retry_daily` | 2023 |
+//! | `inside_real` | `events_daily`, `mapped_daily`, `retry_daily` | 2025-04 to 2025-11 |
 //! | the bench `airflow` | `retry_daily` | 1990 to 2017-05-18, 2025-12-30 |
 //!
 //! A test that stops a server, or needs one with other settings, starts its own.

@@ -214,7 +214,11 @@ fn ssl_cert_file_of_the_environment_is_believed() {
     let server = Server::start();
     let run = |certificates: PathBuf| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "tls::reads_in_its_environment"])
+            .args([
+                "--ignored",
+                "--exact",
+                "tls::part_of_another_test_in_its_environment",
+            ])
             .env("SSL_CERT_FILE", certificates)
             .env("BACKFILL_TEST_URL", format!("https://127.0.0.1:{}", server.port))
             .output()
@@ -233,7 +237,7 @@ fn ssl_cert_file_of_the_environment_is_believed() {
 
 #[tokio::test]
 #[ignore = "run by ssl_cert_file_of_the_environment_is_believed"]
-async fn reads_in_its_environment() {
+async fn part_of_another_test_in_its_environment() {
     let config = config(&std::env::var("BACKFILL_TEST_URL").unwrap());
     assert_eq!(
         value(Prometheus::new("orders", &config).unwrap().read().await).0,

@@ -2,14 +2,15 @@
 //! and said once. The learned law knows it beforehand, from its model.
 
 use super::{SignalLevels, Throttle, control::Phase, exact, track::Point, words};
-use crate::{config::Unit, domain::ids::Name, host::BootInstant};
+use crate::{
+    config::Unit,
+    domain::{ids::Name, tuning::Tuning},
+    host::BootInstant,
+};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Samples after the fall without which there is no slope.
 const LEAST: u32 = 8;
-/// How long is measured after the fall at least.
-const SHORTEST: Duration = Duration::from_secs(150);
 
 /// What was at the pause, and the samples since the running weight fell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,14 +81,20 @@ impl Watch {
     }
 
     /// Takes in a sample; gives the sentence when it can be told.
-    fn take(&mut self, sample: Point, running: u32, levels: &SignalLevels) -> Option<String> {
+    fn take(
+        &mut self,
+        sample: Point,
+        running: u32,
+        levels: &SignalLevels,
+        tuning: &Tuning,
+    ) -> Option<String> {
         if self.after.is_none() && running.saturating_mul(2) > self.weight {
             return None;
         }
         let line = self.after.get_or_insert_with(|| Line::new(sample.at, running));
         line.take(sample);
         let slope = line.slope()?;
-        if sample.at.since(line.since) < SHORTEST {
+        if sample.at.since(line.since) < tuning.slope_window / 2 {
             return None;
         }
         let (before, after) = (speed(self.slope, levels.unit), speed(slope, levels.unit));
@@ -131,7 +138,7 @@ impl Throttle {
     }
 
     /// Says whether it was us as soon as that can be told. `true`: it was said, and is to be announced.
-    pub(super) fn was_it_us(&mut self, name: &Name, running: u32) -> bool {
+    pub(super) fn was_it_us(&mut self, name: &Name, running: u32, tuning: &Tuning) -> bool {
         let Some((levels, control)) = self.levels.get(name).zip(self.state.signals.get_mut(name)) else {
             return false;
         };
@@ -144,7 +151,7 @@ impl Throttle {
         let Some(sentence) = paused
             .watch
             .as_mut()
-            .and_then(|w| w.take(sample, running, levels))
+            .and_then(|w| w.take(sample, running, levels, tuning))
         else {
             return false;
         };

@@ -39,7 +39,7 @@ impl Throttle {
         };
         let paused = |t: &Self| t.state.signals.get(name).is_some_and(|c| c.paused().is_some());
         let told = if was_paused {
-            self.was_it_us(name, load.running)
+            self.was_it_us(name, load.running, tuning)
         } else {
             if paused(self) {
                 self.watch_pause(name, load.running);

@@ -4,7 +4,7 @@
 use super::{
     numbers::{delta, duration, eta as instant},
     scene::Scene,
-    sentences::{Allowed, blind_since},
+    sentences::{Allowed, Binder, blind_since},
 };
 use crate::{
     domain::state::Backfill,
@@ -34,7 +34,9 @@ pub(super) fn slot<'a>(
         let says = if wide { "unknown while blind" } else { "unknown" };
         return (label("ETA"), vec![p(says, muted)]);
     }
-    let stopped = allowed.value == 0 || scene.feed.lease == LeaseView::Nobody;
+    // A blackout ends by itself, and the estimate has it in it.
+    let held = allowed.value == 0 && allowed.by != Binder::Blackout;
+    let stopped = held || scene.feed.lease == LeaseView::Nobody;
     let Some(estimate) = scene.estimate() else {
         return (label("ETA"), vec![p("not yet", muted)]);
     };

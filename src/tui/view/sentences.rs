@@ -248,10 +248,7 @@ fn why_closed(backfill: &Backfill, now: Time) -> String {
         Some(end) => format!("until {} (in {})", clock(end, now, zone), until(end - now)),
         None => "for more than a week".to_owned(),
     };
-    format!(
-        "blackout {}: no starts {ends}; running chunks finish",
-        closed.window
-    )
+    format!("blackout {ends}; {}; running chunks finish", closed.window)
 }
 
 fn why_ended(backfill: &Backfill, now: Time) -> Option<String> {

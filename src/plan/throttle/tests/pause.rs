@@ -65,7 +65,11 @@ fn a_resume_by_the_signal_begins_at_half_with_paced_starts_until_the_former_limi
     night.lag_for(10.0, secs(120));
     assert_eq!(night.limit(), 0, "the mean has to fall first, and then stay low");
     night.lag_for(10.0, secs(420));
-    assert_eq!(night.steps(), [(0, 4, Rule::Resume)]);
+    assert_eq!(
+        night.steps(),
+        [(0, 0, Rule::Pause), (0, 4, Rule::Resume)],
+        "whether it was us is said first"
+    );
     assert_eq!(
         night.last_change().why,
         "limit 0 to 4: orders-live was below low 30 and flat for 5m; half of the former 8, one start per 10s"
@@ -182,7 +186,11 @@ fn two_critical_samples_hibernate_for_five_minutes_and_then_it_is_a_pause() {
     night.told.clear();
     night.lag_for(5.0, secs(300));
     assert_eq!(night.state(), ThrottleState::PausedAuto);
-    assert_eq!(night.steps(), [(0, 0, Rule::Pause)], "the screen hears of it");
+    assert_eq!(
+        night.steps(),
+        [(0, 0, Rule::Critical), (0, 0, Rule::Pause)],
+        "the screen hears whether it was us, and of the end of the rest"
+    );
     night.lag_for(5.0, secs(300));
     assert_eq!(night.limit(), 3);
 }
