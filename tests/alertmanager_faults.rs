@@ -156,6 +156,44 @@ async fn a_refused_login_is_refused_once_in_a_read_and_member() {
     assert_eq!(server.seen()[0].header("authorization"), Some("Bearer hunter2"));
 }
 
+/// Case S03. Each member once, though only one of them refuses; another token goes out at once.
+#[tokio::test]
+async fn a_refused_login_is_not_sent_to_that_member_again_until_it_changes() {
+    let refusing = StandIn::answering(|seen| match seen.header("authorization") {
+        Some("Bearer second") => (200, JSON.to_owned(), "[]".to_owned()),
+        _ => (401, String::new(), "Unauthorized\n".to_owned()),
+    });
+    let taking = member(String::new);
+    let mut config = config(&refusing.url);
+    config.members = vec![taking.url.clone()];
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "first\n").unwrap();
+    config.http.auth = Some(HttpAuth::Bearer(SecretSource::File(token.clone())));
+    let source = Alertmanager::within("page", &config, Surroundings::default()).unwrap();
+    let why = |reading| match reading {
+        Reading::NoSample {
+            health: NoSample::Partial,
+            why,
+        } => why,
+        other => panic!("not partial: {other:?}"),
+    };
+    assert!(why(source.read().await).contains("401, not logged in"));
+    for _ in 0..4 {
+        let why = why(source.read().await);
+        assert!(
+            why.contains("nothing sent") && why.contains("refused since 20"),
+            "{why}"
+        );
+    }
+    assert_eq!(refusing.seen().len(), 1);
+    // The other member is asked at each read, for alerts and watchdog.
+    assert_eq!(taking.seen().len(), 10);
+    std::fs::write(&token, "second\n").unwrap();
+    assert_eq!(value(source.read().await), 0.0);
+    assert_eq!(refusing.seen().len(), 3);
+}
+
 /// Case S04: each of the server's ways to say no is told in its own words.
 #[rstest]
 #[case(

@@ -279,6 +279,24 @@ async fn a_burrow_that_hangs_ends_the_read_at_its_deadline_however_many_groups_t
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
+/// Case S06: a read is one request for each group, and one more where Burrow does not know one.
+#[tokio::test]
+async fn a_read_is_one_request_for_each_group() {
+    let server = StandIn::answering(|seen| {
+        let known = |name: &str| seen.line.contains(&format!("/consumer/{name}/lag"));
+        match ["a", "b", "c"].into_iter().find(|name| known(name)) {
+            Some(name) => (200, JSON.to_owned(), group(name, 7).to_string()),
+            None if seen.line.contains("/consumer/") => (404, JSON.to_owned(), NOT_FOUND.to_owned()),
+            None => (200, JSON.to_owned(), CLUSTERS.to_owned()),
+        }
+    });
+    for (groups, requests) in [(&["a"][..], 1), (&["a", "b", "c"], 3), (&["a", "gone"], 3)] {
+        let before = server.seen().len();
+        read(&config(&server.url, groups)).await;
+        assert_eq!(server.seen().len() - before, requests, "{groups:?}");
+    }
+}
+
 /// Case S03.
 #[tokio::test]
 async fn a_refused_login_is_refused_once_a_read_and_its_password_is_never_shown() {
@@ -298,4 +316,38 @@ async fn a_refused_login_is_refused_once_a_read_and_its_password_is_never_shown(
     assert_eq!(error.cause, Cause::Unauthorized);
     assert_eq!(server.seen().len(), 1);
     assert!(error.detail.contains("who is Basic ***"), "{error}");
+}
+
+/// Case S03.
+#[tokio::test]
+async fn a_refused_login_is_not_sent_again_until_it_changes() {
+    // `etl:newer`
+    let server = StandIn::answering(|seen| match seen.header("authorization") {
+        Some("Basic ZXRsOm5ld2Vy") => (200, JSON.to_owned(), group("live", 7).to_string()),
+        _ => (401, String::new(), "who are you?".to_owned()),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("password");
+    std::fs::write(&file, "older\n").unwrap();
+    let mut config = config(&server.url, &["live"]);
+    config.http.auth = Some(HttpAuth::Basic {
+        user: "etl".to_owned(),
+        password: SecretSource::File(file.clone()),
+    });
+    let source = Burrow::within("orders", &config, Surroundings::default()).unwrap();
+    assert_eq!(failed(source.read().await).detail, "401: who are you?");
+    for _ in 0..4 {
+        let error = failed(source.read().await);
+        assert_eq!(error.cause, Cause::Unauthorized);
+        assert_eq!(error.tried, "nothing sent, the login is still the refused one");
+        assert!(error.detail.starts_with("refused since 20"), "{error}");
+        assert!(error.detail.ends_with(": 401: who are you?"), "{error}");
+    }
+    assert_eq!(server.seen().len(), 1);
+    std::fs::write(&file, "newer\n").unwrap();
+    match source.read().await {
+        Reading::Value { value, .. } => assert_eq!(value, 7.0),
+        other => panic!("no value: {other:?}"),
+    }
+    assert_eq!(server.seen().len(), 2);
 }

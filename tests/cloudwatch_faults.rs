@@ -491,6 +491,7 @@ async fn a_refused_key_is_not_sent_again_and_another_one_is_at_once() {
         let error = failed(source.read().await);
         assert_eq!(error.cause, Cause::Unauthorized);
         assert_eq!(error.tried, "nothing sent, the key is still the refused one");
+        assert!(error.detail.starts_with("refused since 20"), "{error}");
         assert!(error.detail.contains("the session token has expired"), "{error}");
     }
     assert_eq!(server.seen().len(), 1);

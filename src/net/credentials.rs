@@ -1,6 +1,10 @@
-//! Credentials and secret headers, fetched for each request.
+//! Credentials and secret headers, fetched for each request, and kept back where the server has refused them.
 
-use super::words::Redactor;
+use super::{
+    error::AdapterError,
+    refusal::{REFUSED_FOR, Refusal},
+    words::Redactor,
+};
 use crate::config::{
     HttpAuth,
     secret::{Secret, SecretSource},
@@ -8,7 +12,10 @@ use crate::config::{
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -29,6 +36,41 @@ pub(super) struct Credentials {
     secret_headers: Vec<(HeaderName, SecretSource)>,
     plain_headers: HeaderMap,
     kept: Mutex<Vec<Kept>>,
+    /// The programs print another secret at each run, and the server refuses all of them.
+    mints: AtomicBool,
+    refusal: Refusal<Sent>,
+}
+
+/// The secrets that one request carries, to tell whether those of the next are still the same.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// From variables and files.
+    given: Vec<Secret>,
+    /// From programs; empty where they print others at each run, which tells nothing.
+    printed: Vec<Secret>,
+    minted: bool,
+}
+
+impl Sent {
+    /// Why a request with them stays where it is.
+    const fn why(&self) -> &'static str {
+        if self.minted {
+            "fresh tokens of its program are refused, too"
+        } else if self.given.is_empty() && self.printed.is_empty() {
+            "there is still no login"
+        } else {
+            "the login is still the refused one"
+        }
+    }
+
+    fn add(&mut self, source: &SecretSource, secret: &Secret) {
+        let of_its_kind = if source.is_command() {
+            &mut self.printed
+        } else {
+            &mut self.given
+        };
+        of_its_kind.push(secret.clone());
+    }
 }
 
 /// What goes into one request.
@@ -61,6 +103,7 @@ pub(super) struct Fetched {
     pub(super) login: Login,
     pub(super) headers: HeaderMap,
     pub(super) redactor: Redactor,
+    pub(super) sent: Sent,
 }
 
 impl Fetched {
@@ -100,6 +143,8 @@ impl Credentials {
             secret_headers,
             plain_headers,
             kept: Mutex::new(Vec::new()),
+            mints: AtomicBool::new(false),
+            refusal: Refusal::default(),
         })
     }
 
@@ -121,8 +166,10 @@ impl Credentials {
     pub(super) fn fetch(&self) -> Result<Fetched, String> {
         let mut redactor = Redactor::default();
         let mut headers = self.plain_headers.clone();
+        let mut sent = Sent::default();
         for (name, source) in &self.secret_headers {
             let secret = self.one(source).map_err(|e| format!("header {name}: {e}"))?;
+            sent.add(source, &secret);
             redactor.add(secret.reveal());
             let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| {
                 format!("header {name}: the secret has characters that a header cannot carry")
@@ -134,10 +181,15 @@ impl Credentials {
             None => Login::None,
             Some(HttpAuth::Basic { user, password }) => Login::Basic {
                 user: user.clone(),
-                password: self.one(password).map_err(|e| format!("password: {e}"))?,
+                password: {
+                    let secret = self.one(password).map_err(|e| format!("password: {e}"))?;
+                    sent.add(password, &secret);
+                    secret
+                },
             },
-            Some(HttpAuth::Bearer(token)) => {
-                let token = self.one(token).map_err(|e| format!("token: {e}"))?;
+            Some(HttpAuth::Bearer(source)) => {
+                let token = self.one(source).map_err(|e| format!("token: {e}"))?;
+                sent.add(source, &token);
                 if HeaderValue::from_str(token.reveal()).is_err() {
                     return Err("token: the secret has characters that a header cannot carry".to_owned());
                 }
@@ -151,16 +203,65 @@ impl Credentials {
             login,
             headers,
             redactor,
+            sent,
         })
     }
 
-    /// Drops what commands printed, because the server refused it. `true` if there was anything to drop, that is, if
-    /// asking again can make a difference.
-    pub(super) fn forget(&self) -> bool {
+    /// Drops what commands printed, because the server refused it. `true` if any of it was sent, that is, if asking
+    /// again can make a difference.
+    pub(super) fn forget(&self, sent: &Sent) -> bool {
+        // What another request has renewed meanwhile stays.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let any = !kept.is_empty();
-        kept.clear();
-        any
+        kept.retain(|k| !sent.printed.contains(&k.value));
+        !sent.printed.is_empty()
+    }
+
+    /// Whether these may be sent.
+    ///
+    /// # Errors
+    /// They were refused a short time ago.
+    pub(super) fn may_send(&self, sent: &Sent) -> Result<(), AdapterError> {
+        let sent = self.comparable(sent);
+        self.refusal
+            .may_send(&sent)
+            .map_err(|still| still.into_error(sent.why()))
+    }
+
+    /// These were refused. `before` were those before the renewal, if there was one.
+    pub(super) fn refused(&self, sent: &Sent, before: Option<&Sent>, error: AdapterError) {
+        if before.is_some_and(|before| before.printed != sent.printed) {
+            self.mints.store(true, Ordering::Relaxed);
+        }
+        self.refusal.refused(self.comparable(sent), error);
+    }
+
+    /// The server took what was sent.
+    pub(super) fn accepted(&self) {
+        self.mints.store(false, Ordering::Relaxed);
+        self.refusal.accepted();
+    }
+
+    /// Lets time pass.
+    #[cfg(test)]
+    pub(super) fn pass(&self, time: Duration) {
+        for kept in self.kept.lock().unwrap().iter_mut() {
+            kept.since -= time;
+        }
+        self.refusal.pass(time);
+    }
+
+    fn mints(&self) -> bool {
+        self.mints.load(Ordering::Relaxed)
+    }
+
+    /// Without what is another one at each run.
+    fn comparable(&self, sent: &Sent) -> Sent {
+        let mut sent = sent.clone();
+        if self.mints() && !sent.printed.is_empty() {
+            sent.printed.clear();
+            sent.minted = true;
+        }
+        sent
     }
 
     fn one(&self, source: &SecretSource) -> Result<Secret, String> {
@@ -168,7 +269,9 @@ impl Credentials {
             return source.resolve().map_err(|e| e.to_string());
         };
         let table = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = |k: &&Kept| k.argv == *argv && k.since.elapsed() < COMMAND_KEPT;
+        // While fresh ones are refused, too, there is no reason to make more of them.
+        let keep = if self.mints() { REFUSED_FOR } else { COMMAND_KEPT };
+        let fresh = |k: &&Kept| k.argv == *argv && k.since.elapsed() < keep;
         if let Some(kept) = table().iter().find(fresh) {
             return Ok(kept.value.clone());
         }
@@ -205,13 +308,38 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let auth = Some(HttpAuth::Bearer(counting(&dir.path().join("log"))));
         let credentials = Credentials::new(auth, &BTreeMap::new(), &BTreeMap::new()).unwrap();
-        assert!(!credentials.forget());
+        assert!(!credentials.forget(&Sent::default()));
         assert_eq!(
             (bearer(&credentials), bearer(&credentials)),
             ("1".into(), "1".into())
         );
-        assert!(credentials.forget());
+        let first = credentials.fetch().unwrap().sent;
+        assert!(credentials.forget(&first));
         assert_eq!(bearer(&credentials), "2");
+        // Somebody else had it renewed: that one is not thrown away, and can make a difference.
+        assert!(credentials.forget(&first));
+        assert_eq!(bearer(&credentials), "2");
+    }
+
+    /// Case S03.
+    #[test]
+    fn a_program_is_run_again_within_five_minutes_only_if_what_it_prints_can_be_news() {
+        let dir = tempfile::tempdir().unwrap();
+        let auth = Some(HttpAuth::Bearer(counting(&dir.path().join("log"))));
+        let credentials = Credentials::new(auth, &BTreeMap::new(), &BTreeMap::new()).unwrap();
+        let error = || AdapterError::new("x", "GET /", Duration::ZERO, crate::net::Cause::Unauthorized, "");
+        let before = credentials.fetch().unwrap().sent;
+        credentials.forget(&before);
+        let after = credentials.fetch().unwrap().sent;
+        credentials.refused(&after, Some(&before), error());
+        credentials.pass(COMMAND_KEPT);
+        assert_eq!(bearer(&credentials), "2");
+        credentials.pass(REFUSED_FOR - COMMAND_KEPT);
+        let third = credentials.fetch().unwrap().sent;
+        assert!(credentials.may_send(&third).is_ok(), "its time is over");
+        credentials.accepted();
+        credentials.pass(COMMAND_KEPT);
+        assert_eq!(bearer(&credentials), "4", "as before");
     }
 
     #[test]

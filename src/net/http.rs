@@ -2,22 +2,24 @@
 //!
 //! An [`Endpoint`] is a base url with its credentials, its trust and its deadline. Whatever goes wrong comes back as an
 //! [`AdapterError`]. A connection that failed is never used again: after a sleep, a VPN change or a mended
-//! certificate store the next request starts from nothing (case S02).
+//! certificate store the next request starts from nothing (case S02). Credentials that were refused are renewed at most
+//! once and then not sent again before their time ([`super::refusal`], case S03).
 
 use super::{
     classify::{Trouble, UNKNOWN_ISSUER, classify},
     client::{ClientPlan, blocking},
-    credentials::{Credentials, Fetched, Login},
+    credentials::{Credentials, Fetched, Login, Sent},
     error::{AdapterError, Cause},
-    message::{About, Answer, Body, Request},
+    message::{About, Answer, Body, OfLogin, Request},
     proxy::{self, ProxyVars},
+    redirect::{redirect_of, shown},
     tls,
     words::Redactor,
 };
 use crate::config::{HttpAuth, HttpConfig, secret::SecretSource};
 use chrono::{DateTime, Utc};
 use reqwest::{
-    Client, Method, Response, StatusCode, Url,
+    Client, Response, StatusCode, Url,
     header::{self, HeaderMap},
 };
 use std::{
@@ -182,10 +184,28 @@ impl Endpoint {
         self.deadline
     }
 
+    /// The same endpoint, with the same credentials and refusals, for answers of up to `body_cap` bytes.
+    #[must_use]
+    pub fn with_body_cap(&self, body_cap: usize) -> Self {
+        Self {
+            name: self.name.clone(),
+            base: self.base.clone(),
+            proxy: self.proxy.clone(),
+            credentials: Arc::clone(&self.credentials),
+            ca_file: self.ca_file.clone(),
+            ssl_cert_file: self.ssl_cert_file.clone(),
+            deadline: self.deadline,
+            body_cap,
+            client: Mutex::new(None),
+            issuer: Mutex::new(None),
+        }
+    }
+
     /// Sends a request and reads the answer, whatever its status. Ends within the deadline.
     ///
     /// # Errors
-    /// When there is no whole answer: the cause, what was tried, and how long it took.
+    /// When there is no whole answer: the cause, what was tried, and how long it took. When the endpoint's own
+    /// credentials are still the refused ones: that refusal, and nothing is sent.
     pub async fn send(&self, request: &Request) -> Result<Answer, AdapterError> {
         let url = self.url_of(request);
         let exchange = Exchange {
@@ -212,8 +232,15 @@ impl Endpoint {
             .unwrap_or_else(PoisonError::into_inner);
         let about = about(progress.redactor);
         let trouble = match outcome {
-            Ok(Ok(raw)) => return Ok(raw.into_answer(elapsed, about)),
-            Ok(Err(trouble)) => trouble,
+            Ok(Ok(exchanged)) => {
+                let answer = exchanged.raw.into_answer(elapsed, about);
+                if !request.logs_in_by_itself() {
+                    self.heed(&answer, &exchanged.sent, exchanged.before.as_ref());
+                }
+                return Ok(answer);
+            }
+            Ok(Err(Stopped::StillRefused(error))) => return Err(error),
+            Ok(Err(Stopped::Trouble(trouble))) => trouble,
             Err(_) => Trouble::new(
                 Cause::Timeout,
                 format!(
@@ -236,6 +263,15 @@ impl Endpoint {
     /// As [`Self::send`], and for every status outside 200 to 299.
     pub async fn ask(&self, request: &Request) -> Result<Answer, AdapterError> {
         self.send(request).await?.into_success()
+    }
+
+    /// Keeps in mind whether the credentials were refused.
+    fn heed(&self, answer: &Answer, sent: &Sent, before: Option<&Sent>) {
+        match answer.of_login() {
+            OfLogin::Refused => self.credentials.refused(sent, before, answer.failure()),
+            OfLogin::Taken => self.credentials.accepted(),
+            OfLogin::Unknown => {}
+        }
     }
 
     fn url_of(&self, request: &Request) -> Url {
@@ -331,17 +367,6 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// A url for display: no user, no password, no query.
-fn shown(url: &Url) -> String {
-    let port = url.port().map_or_else(String::new, |p| format!(":{p}"));
-    format!(
-        "{}://{}{port}{}",
-        url.scheme(),
-        url.host_str().unwrap_or(""),
-        url.path()
-    )
-}
-
 /// How far an exchange came: for the words of a time-out, and for redaction.
 struct Progress {
     stage: &'static str,
@@ -380,20 +405,42 @@ impl RawAnswer {
     }
 }
 
+/// A whole exchange.
+struct Exchanged {
+    raw: RawAnswer,
+    /// What the last request carried.
+    sent: Sent,
+    /// What those before its renewal carried.
+    before: Option<Sent>,
+}
+
+/// Why there is no answer.
+enum Stopped {
+    Trouble(Trouble),
+    /// Nothing was sent.
+    StillRefused(AdapterError),
+}
+
+impl From<Trouble> for Stopped {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
 impl Exchange<'_> {
     /// Sends, follows redirects, and once fetches new credentials if those that a command printed were refused.
-    async fn run(&self, url: Url) -> Result<RawAnswer, Trouble> {
-        let mut url = url;
-        let mut redirects = 0;
+    async fn run(&self, url: Url) -> Result<Exchanged, Stopped> {
+        let (mut url, mut redirects, mut before) = (url, 0, None);
         loop {
-            let raw = self.once(url.clone()).await?;
-            if raw.status == 401 && self.endpoint.credentials.forget() {
-                return self.once(url).await;
+            let (raw, sent) = self.once(url.clone()).await?;
+            if raw.status == 401 && before.is_none() && self.endpoint.credentials.forget(&sent) {
+                before = Some(sent);
+                continue;
             }
-            match redirect_of(&raw, &url, &self.request.method)? {
-                None => return Ok(raw),
+            match redirect_of(raw.status, &raw.headers, &url, &self.request.method)? {
+                None => return Ok(Exchanged { raw, sent, before }),
                 Some(_) if redirects == REDIRECTS => {
-                    return Err(Trouble::new(Cause::NotUnderstood, "it redirects in a circle"));
+                    return Err(Trouble::new(Cause::NotUnderstood, "it redirects in a circle").into());
                 }
                 Some(next) => {
                     redirects += 1;
@@ -403,8 +450,12 @@ impl Exchange<'_> {
         }
     }
 
-    async fn once(&self, url: Url) -> Result<RawAnswer, Trouble> {
+    async fn once(&self, url: Url) -> Result<(RawAnswer, Sent), Stopped> {
         let fetched = self.fetch().await?;
+        if !self.request.logs_in_by_itself() {
+            let may_send = self.endpoint.credentials.may_send(&fetched.sent);
+            may_send.map_err(Stopped::StillRefused)?;
+        }
         let client = self.endpoint.client().await?;
         let mut call = client
             .request(self.request.method.clone(), url)
@@ -441,19 +492,20 @@ impl Exchange<'_> {
         let (sent_at, sent) = (Utc::now(), Instant::now());
         let response = match client.execute(call).await {
             Ok(response) => response,
-            Err(e) => return Err(self.endpoint.explain_tls(classify(&e)).await),
+            Err(e) => return Err(self.endpoint.explain_tls(classify(&e)).await.into()),
         };
         let answered_after = sent.elapsed();
         self.note(|p| p.stage = "reading the body");
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.body_of(response, status).await?;
-        Ok(RawAnswer {
+        let raw = RawAnswer {
             status: status.as_u16(),
             headers,
             body,
             sent_at,
             answered_after,
-        })
+        };
+        Ok((raw, fetched.sent))
     }
 
     async fn fetch(&self) -> Result<Fetched, Trouble> {
@@ -510,30 +562,6 @@ impl Exchange<'_> {
     }
 }
 
-/// Where an answer sends us, if it does. Only to the same origin is followed, with the same method and credentials.
-/// Anything else is most often a login page, or a url that was written with `http` for `https`.
-fn redirect_of(raw: &RawAnswer, from: &Url, method: &Method) -> Result<Option<Url>, Trouble> {
-    if !matches!(raw.status, 301 | 302 | 303 | 307 | 308) {
-        return Ok(None);
-    }
-    let target = raw.headers.get(header::LOCATION).and_then(|v| v.to_str().ok());
-    let Some(target) = target.and_then(|t| from.join(t).ok()) else {
-        return Err(Trouble::new(
-            Cause::NotUnderstood,
-            format!("{} without a place to go", raw.status),
-        ));
-    };
-    let same_origin = target.origin() == from.origin();
-    let same_method = raw.status != 303 || method.is_safe();
-    if same_origin && same_method {
-        return Ok(Some(target));
-    }
-    Err(Trouble::new(
-        Cause::NotUnderstood,
-        format!(
-            "{} to {}, not followed: a login page, or the url is not the right one",
-            raw.status,
-            shown(&target)
-        ),
-    ))
-}
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

@@ -157,6 +157,11 @@ impl Request {
         Ok(headers)
     }
 
+    /// Whether it does not go by the endpoint's credentials alone. Whoever logs in by himself keeps his own refusals.
+    pub(super) const fn logs_in_by_itself(&self) -> bool {
+        self.login.is_some() || !self.secret_headers.is_empty()
+    }
+
     /// A shorter deadline than the endpoint's.
     #[must_use]
     pub const fn within(mut self, deadline: Duration) -> Self {
@@ -181,6 +186,15 @@ pub struct Answer {
     /// From the start, secrets included, to the last byte.
     pub elapsed: Duration,
     pub(super) about: About,
+}
+
+/// What an answer says about the login that it was asked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfLogin {
+    Taken,
+    Refused,
+    /// Whoever answered did perhaps not come to look at it.
+    Unknown,
 }
 
 /// What every error about an exchange says.
@@ -226,8 +240,14 @@ impl Answer {
     /// The cause of the status, with the server's words.
     pub fn into_success(self) -> Result<Self, AdapterError> {
         if (200..300).contains(&self.status) {
-            return Ok(self);
+            Ok(self)
+        } else {
+            Err(self.failure())
         }
+    }
+
+    /// What this answer is if it is no success.
+    pub(super) fn failure(&self) -> AdapterError {
         let words = words_of(&self.body);
         let words = if words.is_empty() {
             "no words".to_owned()
@@ -235,7 +255,26 @@ impl Answer {
             words
         };
         let cause = Cause::of_status(self.status).unwrap_or(Cause::NotUnderstood);
-        Err(self.error(cause, &format!("{}: {words}", self.status)))
+        self.error(cause, &format!("{}: {words}", self.status))
+    }
+
+    /// What it says about the login. *Forbidden* is about it only where another login is asked for: permissions are
+    /// given and taken while the login stays the same.
+    pub(super) fn of_login(&self) -> OfLogin {
+        match self.status {
+            401 => OfLogin::Refused,
+            403 if self.asks_for_another_login() => OfLogin::Refused,
+            403 | 407 | 408 | 429 | 500.. => OfLogin::Unknown,
+            _ => OfLogin::Taken,
+        }
+    }
+
+    fn asks_for_another_login(&self) -> bool {
+        let challenges = self.headers.get_all(header::WWW_AUTHENTICATE);
+        let mut challenges = challenges
+            .into_iter()
+            .map(|v| String::from_utf8_lossy(v.as_bytes()));
+        challenges.any(|challenge| !challenge.contains("insufficient_scope"))
     }
 
     /// The body as a JSON document.

@@ -2,6 +2,7 @@
 //!
 //! [`http::Endpoint`] is the one way out over HTTP: deadlines, a cap on every body, credentials fetched per request,
 //! and every failure as an [`AdapterError`] with a cause and the other side's own words, without secrets.
+//! [`refusal::Refusal`] is the one law of what happens to credentials that were refused.
 
 mod classify;
 mod client;
@@ -10,6 +11,8 @@ pub mod error;
 pub mod http;
 mod message;
 pub mod proxy;
+mod redirect;
+pub mod refusal;
 mod tls;
 mod words;
 

@@ -94,6 +94,73 @@ fn a_cap_below_what_runs_drains() {
     assert_eq!(night.decide().len(), 1);
 }
 
+/// Case B30: raising within the drain cancels nothing, and fills only what is free; also under what the learned law admits.
+#[test]
+fn raising_a_cap_within_the_drain_stops_nothing() {
+    for learned in [false, true] {
+        let mut night = Night::new(20).max_limit(8).slots(20);
+        if learned {
+            night = night.admits(admission(8, false, 0));
+        }
+        for intent in night.decide() {
+            night.start(intent.attempt.chunk);
+        }
+        assert_eq!(night.backfill().running_weight(), 8);
+        night.human(Payload::CapSet { cap: Some(3) });
+        for i in 0..2 {
+            night.finish(night.day(i));
+        }
+        assert!(night.decide().is_empty(), "6 of 3");
+        night.human(Payload::CapSet { cap: Some(5) });
+        assert!(night.decide().is_empty(), "6 of 5");
+        night.human(Payload::CapSet { cap: Some(7) });
+        assert_eq!(night.decide().len(), 1, "6 of 7");
+        night.human(Payload::CapSet { cap: None });
+        assert_eq!(night.decide().len(), 2, "6 of 8");
+        let mut running = night.backfill().active();
+        assert!(
+            running.all(|c| !c.open().unwrap().stop_requested),
+            "none was stopped"
+        );
+        assert_eq!(night.backfill().running_weight(), 6);
+    }
+}
+
+/// Case B27: past critical is said first, also while a human holds; nothing of what runs is stopped.
+#[test]
+fn critical_while_a_human_holds_is_critical_and_stops_no_run() {
+    let mut night = Night::new(20).max_limit(8).slots(20);
+    for intent in night.decide() {
+        night.start(intent.attempt.chunk);
+    }
+    night.human(Payload::Paused { until: None });
+    let stop = |night: &Night| stop_of(&night.state, night.backfill(), &night.around());
+    assert_eq!(stop(&night), Some(Stop::Paused));
+    night.limit_by(0, Rule::Critical);
+    assert_eq!(stop(&night), Some(Stop::Critical));
+    assert!(night.decide().is_empty());
+    assert!(
+        night
+            .backfill()
+            .active()
+            .all(|c| !c.open().unwrap().stop_requested)
+    );
+    assert_eq!(night.backfill().running_weight(), 8);
+    night.human(Payload::Resumed {});
+    assert_eq!(
+        stop(&night),
+        Some(Stop::Critical),
+        "a human's word does not end it"
+    );
+    night.limit_by(0, Rule::Pause);
+    night.human(Payload::Paused { until: None });
+    assert_eq!(
+        stop(&night),
+        Some(Stop::Paused),
+        "the human's pause is still there"
+    );
+}
+
 #[test]
 fn a_pause_a_stop_on_failure_and_an_open_breaker_start_nothing() {
     let mut night = Night::new(5);

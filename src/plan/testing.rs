@@ -12,7 +12,7 @@ use crate::domain::{
     event::{Actor, Event, LimitChange, Next, Outcome, Payload, Read, Rule},
     failure::{Failure, FailureClass},
     ids::{BackfillId, ChunkId, ExternalId},
-    spec::{Dag, Lane, LaneDays, OnFailure, Order, Profile, Spec, Throttling},
+    spec::{Dag, Lane, LaneDays, Law, OnFailure, Order, Profile, Spec, Throttling},
     state::{Backfill, Chunk, State},
     tuning::Tuning,
 };
@@ -159,6 +159,10 @@ impl Night {
     pub fn deadline(self, length: Duration) -> Self {
         let ms = u64::try_from(length.as_millis()).unwrap();
         self.with(|s| s.profiles.iter_mut().for_each(|p| p.deadline_ms = Some(ms)))
+    }
+
+    pub fn law(self, law: Law) -> Self {
+        self.with(|s| s.throttling.law = law)
     }
 
     pub fn isolate(self, days: &[u64]) -> Self {
@@ -322,8 +326,12 @@ impl Night {
     }
 
     pub fn limit_to(&mut self, to: u32) {
+        self.limit_by(to, if to == 0 { Rule::Pause } else { Rule::Cut });
+    }
+
+    /// A limit of the controller, by a rule.
+    pub fn limit_by(&mut self, to: u32, rule: Rule) {
         let from = self.backfill().limit.value;
-        let rule = if to == 0 { Rule::Pause } else { Rule::Cut };
         let change = LimitChange {
             from,
             to,

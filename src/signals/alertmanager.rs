@@ -17,7 +17,7 @@ mod answer;
 mod parts;
 pub mod silence;
 
-use super::{LagSource, NoSample, Reading};
+use super::{LagSource, NoSample, Reading, clock::Clock};
 use crate::{
     config::{AlertmanagerConfig, Matcher},
     domain::human,
@@ -25,8 +25,7 @@ use crate::{
 };
 use answer::{Alert, Labels};
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
-use reqwest::header;
+use chrono::{DateTime, Utc};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -105,7 +104,7 @@ impl Alertmanager {
         // A firing alert needs nobody to vouch for it.
         let watchdog = if firing.is_empty() && !self.watchdog.is_empty() {
             let (alerts, answer) = list(member, &self.watchdog, end).await?;
-            Watchdog::among(&alerts, Clock::of(&answer).now)
+            Watchdog::among(&alerts, Clock::of(&answer).now())
         } else {
             Watchdog::NotAsked
         };
@@ -156,7 +155,7 @@ impl Alertmanager {
         }
         Reading::Value {
             value: if quiet { 0.0 } else { 1.0 },
-            age: heard.iter().map(|h| h.clock.age).max().unwrap_or_default(),
+            age: heard.iter().map(|h| h.clock.kept).max().unwrap_or_default(),
             skew_ms: heard
                 .iter()
                 .filter_map(|h| h.clock.skew_ms)
@@ -234,45 +233,6 @@ impl Watchdog {
                 Self::NotAsked | Self::Missing | Self::Alive => Duration::ZERO,
             })
             .unwrap_or(Self::Missing)
-    }
-}
-
-/// What an answer says about time.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    /// The server's clock now; ours where it does not tell.
-    now: DateTime<Utc>,
-    /// How long a cache on the way has kept the answer.
-    age: Duration,
-    skew_ms: Option<i64>,
-}
-
-impl Clock {
-    fn of(answer: &Answer) -> Self {
-        let kept = answer.headers.get(header::AGE).and_then(|v| v.to_str().ok());
-        let age = kept.and_then(|v| v.trim().parse().ok()).map_or(0, |s: u32| s);
-        let age = Duration::from_secs(age.into());
-        let answered = answer.sent_at + TimeDelta::from_std(answer.answered_after).unwrap_or_default();
-        let theirs = answer.date().map(|date| date + age);
-        Self {
-            now: theirs.unwrap_or(answered),
-            age,
-            skew_ms: theirs.map(|date| skew_ms(date, answer.sent_at, answered)),
-        }
-    }
-}
-
-/// How far a clock is off that showed `date`, which has whole seconds, at some time between two of ours.
-fn skew_ms(date: DateTime<Utc>, asked: DateTime<Utc>, answered: DateTime<Utc>) -> i64 {
-    let (from, to) = (
-        date.timestamp_millis(),
-        date.timestamp_millis().saturating_add(999),
-    );
-    let (asked, answered) = (asked.timestamp_millis(), answered.timestamp_millis());
-    if to < asked {
-        to.saturating_sub(asked)
-    } else {
-        from.saturating_sub(answered).max(0)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::net::Answer;
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::header;
+use std::time::Duration;
 
 /// The other side's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub(super) struct Clock {
     /// Its time when the answer was here, in milliseconds of Unix time: ours, moved by as much as the two clocks are
     /// known to be apart. An answer that a cache has kept counts as given when it was made, and is now older.
     pub(super) now_ms: i64,
+    /// For how long a cache on the way has kept the answer.
+    pub(super) kept: Duration,
     /// Theirs minus ours; `None` where it does not tell.
     pub(super) skew_ms: Option<i64>,
 }
@@ -17,10 +20,22 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn of(answer: &Answer) -> Self {
         let kept = answer.headers.get(header::AGE).and_then(|v| v.to_str().ok());
-        let kept = kept.and_then(|v| v.trim().parse().ok()).unwrap_or(0_u32);
-        let theirs = answer.date().map(|date| date + TimeDelta::seconds(kept.into()));
+        let kept = Duration::from_secs(
+            kept.and_then(|v| v.trim().parse().ok())
+                .map_or(0, |s: u32| s.into()),
+        );
+        let theirs = answer.date().map(|date| date + kept);
         let answered = answer.sent_at + TimeDelta::from_std(answer.answered_after).unwrap_or_default();
-        Self::from(theirs, answer.sent_at, answered)
+        Self {
+            kept,
+            ..Self::from(theirs, answer.sent_at, answered)
+        }
+    }
+
+    /// [`Self::now_ms`] as a time.
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        // Beyond the calendar everything is old.
+        DateTime::from_timestamp_millis(self.now_ms).unwrap_or(DateTime::<Utc>::MAX_UTC)
     }
 
     /// `theirs` has whole seconds and was shown at some time between two of ours.
@@ -37,6 +52,7 @@ impl Clock {
         });
         Self {
             now_ms: answered.saturating_add(skew_ms.unwrap_or(0)),
+            kept: Duration::ZERO,
             skew_ms,
         }
     }
@@ -61,5 +77,22 @@ mod tests {
         assert_eq!((clock.skew_ms, clock.now_ms), (Some(skew), now));
         let silent = Clock::from(None, at(100_400), at(100_500));
         assert_eq!((silent.skew_ms, silent.now_ms), (None, 100_500));
+        assert_eq!(clock.now(), at(now));
+    }
+
+    #[test]
+    fn seconds_that_touch_ours_are_not_off_and_those_that_do_not_are_by_what_lies_between() {
+        let at = |text: &str| format!("2026-11-29T{text}Z").parse().unwrap();
+        let (asked, answered) = (at("03:00:00.900"), at("03:00:01.100"));
+        for (theirs, skew) in [
+            ("03:00:00", 0),
+            ("03:00:01", 0),
+            ("03:00:02", 900),
+            ("02:59:59", -901),
+            ("04:00:00", 3_598_900),
+        ] {
+            let clock = Clock::from(Some(at(theirs)), asked, answered);
+            assert_eq!(clock.skew_ms, Some(skew), "{theirs}");
+        }
     }
 }

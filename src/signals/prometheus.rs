@@ -27,7 +27,7 @@ pub use selectors::{NoAgeQuery, age_query};
 
 use super::{LagSource, NoSample, Reading};
 use crate::{
-    config::{Counts, HttpConfig, PrometheusConfig, Wanted},
+    config::{Counts, PrometheusConfig, Wanted},
     net::{AdapterError, Answer, Cause, Endpoint, EndpointSettings, Request, Surroundings},
 };
 use answer::{Answered, Outcome, Sample};
@@ -73,8 +73,6 @@ pub struct Prometheus {
     counts: Option<Counts>,
     rules: Rules,
     memory: Mutex<Memory>,
-    /// What an endpoint for larger answers is made of.
-    settings: (String, HttpConfig, Surroundings),
     /// The combined query was refused, and the plain one was not.
     apart: AtomicBool,
     /// POST was refused with *method not allowed*.
@@ -99,7 +97,6 @@ impl Prometheus {
         config: &PrometheusConfig,
         surroundings: Surroundings,
     ) -> Result<Self, AdapterError> {
-        let settings = (name.to_owned(), config.http.clone(), surroundings.clone());
         let endpoint = Endpoint::new(EndpointSettings::of(name, &config.http, BODY_CAP, surroundings))?;
         let preset = config.preset.as_ref();
         Ok(Self {
@@ -118,7 +115,6 @@ impl Prometheus {
                 gone_after: config.gone_after,
             },
             memory: Mutex::new(Memory::default()),
-            settings,
             apart: AtomicBool::new(false),
             get: AtomicBool::new(false),
         })

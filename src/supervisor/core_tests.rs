@@ -12,12 +12,14 @@ use crate::{
         event::{NewEvent, Payload, Rule},
         failure::FailureClass,
         ids::AttemptId,
+        spec::Law,
         state::{ChunkState, State},
         tuning::Tuning,
     },
     executor::{Probe, RunEnd, RunUpdate, SubmitAnswer},
     host::boot_now,
     plan::testing::{Night, failure},
+    signals::Reading,
 };
 use chrono::Duration;
 use std::collections::BTreeMap;
@@ -273,6 +275,73 @@ fn a_signal_that_is_amended_in_protects_at_once() {
     assert!(submits(&desk.append()).is_empty());
     let limit = &desk.seen.by_name("orders").unwrap().limit;
     assert_eq!((limit.value, limit.rule), (0, Rule::Start), "{}", limit.why);
+}
+
+/// Case B25: a signal that is gone from the configuration, or has another name there, throttles nothing from the next
+/// tick on, and no limit is explained by it.
+#[test]
+fn a_signal_that_left_the_configuration_throttles_nothing_and_binds_nothing() {
+    let name = |text: &str| text.parse::<crate::domain::ids::Name>().unwrap();
+    let configured = |names: &[&str]| {
+        names
+            .iter()
+            .map(|n| (name(n), signal()))
+            .collect::<BTreeMap<_, _>>()
+    };
+    for law in [Law::Classic, Law::Learned] {
+        for rest in [&["orders-live"][..], &["orders-live", "cheats-live"]] {
+            let mut desk = Desk::new(Night::new(9).signals(&["fraud-live", "orders-live"]).law(law));
+            desk.core
+                .limits
+                .reconfigure(&configured(&["fraud-live", "orders-live"]));
+            desk.tick();
+            let read = |desk: &mut Desk, signal: &str, value: f64, ago: u64| {
+                // What lives jitters.
+                let value = value + ago as f64 / 1000.0;
+                let reading = Reading::Value {
+                    value,
+                    age: std::time::Duration::from_millis(ago),
+                    skew_ms: None,
+                    parts: Vec::new(),
+                };
+                desk.take(Input::Reading(name(signal), reading));
+            };
+            for ago in [900, 800] {
+                read(&mut desk, "orders-live", 1.0, ago);
+                read(&mut desk, "fraud-live", 1.0, ago);
+            }
+            let limit = |desk: &Desk| desk.seen.by_name("orders").unwrap().limit.clone();
+            assert!(limit(&desk).value > 0, "{law:?}: {}", limit(&desk).why);
+            for ago in [700, 600, 500] {
+                read(&mut desk, "fraud-live", 25.0, ago);
+            }
+            let before = limit(&desk);
+            assert_eq!(
+                (before.value, before.rule),
+                (0, Rule::Pause),
+                "{law:?}: {}",
+                before.why
+            );
+            assert_eq!(before.signal, Some(name("fraud-live")));
+
+            desk.core.limits.reconfigure(&configured(rest));
+            desk.tick();
+            let after = limit(&desk);
+            let told = format!("{:?} {} {}", after.signal, after.why, after.checkpoint);
+            assert!(!told.contains("fraud"), "{law:?} {rest:?}: {told}");
+            let report = desk
+                .core
+                .limits
+                .report(&desk.night.id(), &Tuning::default(), desk.night.now);
+            assert!(
+                !format!("{report:?}").contains("fraud"),
+                "{law:?} {rest:?}: {report:?}"
+            );
+            // A reading that was still under way says nothing any more.
+            read(&mut desk, "fraud-live", 25.0, 400);
+            assert!(!format!("{:?}", limit(&desk)).contains("fraud"));
+        }
+    }
 }
 
 /// An executor that cannot find out whether an attempt is wanted is not asked again without end.

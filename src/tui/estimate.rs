@@ -222,6 +222,50 @@ mod tests {
         assert!(matches!(alone.eta, Eta::Stopped { .. }));
     }
 
+    /// Case B26: from the journal to the estimate, with chunks of ten minutes and six hours of pause in the middle.
+    #[test]
+    fn six_hours_of_pause_in_the_middle_change_nothing_of_the_work_that_is_left() {
+        let work = |estimate: &Estimate| match estimate.eta {
+            Eta::Range { p50: work, .. } | Eta::Stopped { work_left: work } => work.as_secs_f64(),
+            _ => panic!("{estimate:?}"),
+        };
+        let near = |a: &Estimate, b: &Estimate| (work(a) / work(b) - 1.0).abs() < 0.05;
+        let mut night = Night::new(400).max_limit(4);
+        let rounds = |night: &mut Night, from: u64, to: u64| {
+            for round in from..to {
+                let days = (4 * round..4 * round + 4).map(|i| night.day(i));
+                let days: Vec<_> = days.collect();
+                days.iter().for_each(|day| night.start(*day));
+                night.now += TimeDelta::minutes(10);
+                days.iter().for_each(|day| night.finish(*day));
+            }
+        };
+        rounds(&mut night, 0, 50);
+        let before = of(&night);
+        assert!(matches!(before.eta, Eta::Range { .. }));
+        // Four are under way when it is paused; they end.
+        rounds(&mut night, 50, 51);
+        night.human(Payload::Paused { until: None });
+        let mut held = Vec::new();
+        for _ in 0..6 {
+            night.now += TimeDelta::hours(1);
+            held.push(of(&night));
+        }
+        for held in &held {
+            assert!(matches!(held.eta, Eta::Stopped { .. }), "{held:?}");
+            assert!(near(held, &before), "{held:?}, before: {before:?}");
+        }
+        assert_eq!(
+            work(&held[0]),
+            work(&held[5]),
+            "it does not grow while it is held"
+        );
+        night.human(Payload::Resumed {});
+        let after = of(&night);
+        assert!(matches!(after.eta, Eta::Range { .. }));
+        assert!(near(&after, &before), "{after:?}, before: {before:?}");
+    }
+
     #[test]
     fn another_limit_is_answered_for_beside_the_one_that_holds() {
         let estimate = of(&after(8));

@@ -7,6 +7,7 @@
 mod access;
 mod answers;
 mod bodies;
+mod login;
 mod past;
 mod series;
 mod stand_in;

@@ -209,6 +209,25 @@ async fn up_to_a_tenth_of_the_partitions_may_be_without_a_commit_and_is_told() {
     );
 }
 
+/// Case S06: however much it watches and counts, a read is one request.
+#[tokio::test]
+async fn a_read_is_one_request_for_one_series_as_for_hundreds() {
+    let turned = preset(&["orders"], &[]);
+    for (reads, topics) in [1, 100, 400].into_iter().enumerate() {
+        let labels: Vec<String> = (0..topics)
+            .map(|n| format!("consumergroup=orders,topic=t{n}"))
+            .collect();
+        let of =
+            |part: &'static str, says: &'static str| labels.iter().map(move |l| (part, l.as_str(), says));
+        let all: Vec<_> = of("value", "7")
+            .chain(of("all", "20"))
+            .chain(of("known", "20"))
+            .collect();
+        assert_eq!(parts(turned.read(&all).await).1.len(), topics);
+        assert_eq!(turned._server.seen().len(), reads + 1, "{topics} topics");
+    }
+}
+
 /// Case B28: its sum has no series, so that only the count shows it.
 #[tokio::test]
 async fn a_topic_without_any_commit_is_not_overlooked() {

@@ -408,7 +408,9 @@ impl Law {
             Asks::Nothing => {}
         }
         let sees = now - seen <= times.blind_after && self.valid_in_a_row >= 2;
-        if !sees {
+        // What was taken away is not given back before all the others are seen, too.
+        let waits = !view.fresh && self.blind.stage != Stage::Frozen;
+        if !sees || waits {
             return Some((Rule::Same, Vec::new()));
         }
         self.model.restart();
@@ -418,7 +420,8 @@ impl Law {
             self.set(now, 0);
             self.calm_since = None;
         } else {
-            self.set(now, (before / 2).max(1));
+            // `max_limit` may have been lowered in the dark.
+            self.set(now, (before / 2).max(1).min(view.max_limit));
         }
         Some((Rule::Seen, Vec::new()))
     }

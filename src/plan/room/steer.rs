@@ -157,7 +157,7 @@ impl Law {
         let calm = lag <= self.levels.soft / 2.0 && self.admitted >= 1.0;
         let since = calm.then(|| self.calm_since.unwrap_or(now));
         self.calm_since = since;
-        if !view.may_resume {
+        if !view.may_resume || !view.fresh {
             return Rule::Same;
         }
         if since.is_some_and(|since| now - since >= self.hold.max(view.times.hold)) {

@@ -31,6 +31,8 @@ pub struct View<'a> {
     pub max_limit: u32,
     /// The law's limit as it is now: others may have lowered it.
     pub limit: u32,
+    /// Every signal that protects is seen: without that nothing rises, whatever this one says.
+    pub fresh: bool,
     /// `false`: something else keeps the limit from growing: a signal that advises, one that is not fresh.
     pub may_grow: bool,
     /// `false`: a latch or a hibernation keeps it at nothing.

@@ -18,6 +18,7 @@ fn view(now: f64, running: &[Running], limit: u32, max_limit: u32) -> View<'_> {
         next: Some(1),
         max_limit,
         limit,
+        fresh: true,
         may_grow: true,
         may_resume: true,
         cancel: Some(1.0),
@@ -54,6 +55,25 @@ fn moves() -> impl Strategy<Value = Vec<(Move, u8)>> {
         1 => (1..20u32).prop_map(Move::MaxLimit),
     ];
     prop::collection::vec((one, 1..12u8), 1..80)
+}
+
+#[test]
+fn a_max_limit_that_was_lowered_in_the_dark_holds_when_it_is_seen_again() {
+    let (mut law, times) = (Law::new(LEVELS, 16, 0.0), Times::default());
+    let all = running(8, 100.0);
+    let mut limits = Vec::new();
+    for step in 1..=24 {
+        let now = 15.0 * f64::from(step);
+        if !(4..=14).contains(&step) {
+            let _ = law.sample(now, now, 0.1 * f64::from(step % 3), &times);
+        }
+        let max = if step < 10 { 16 } else { 1 };
+        let before = if step == 3 { 8 } else { law.limit() };
+        limits.push(law.decide(&view(now, &all, before, max)).limit);
+    }
+    assert_eq!((limits[2], limits[8], limits[14]), (8, 4, 0), "{limits:?}");
+    assert!(limits[9..].iter().all(|limit| *limit <= 1), "{limits:?}");
+    assert_eq!(limits[23], 1, "{limits:?}");
 }
 
 proptest! {

@@ -125,7 +125,8 @@ impl Throttle {
     }
 
     /// The controller as a checkpoint has it, with the thresholds of now. After a reboot (another `boot`, or a boot clock
-    /// that is behind the checkpoint) it starts over as the module says. Signals that are not in `levels` are dropped.
+    /// that is behind the checkpoint) it starts over as the module says. Signals that are not in `levels` are dropped. It
+    /// goes on by the law that made the checkpoint, unless [`Throttle::by_law`] says another.
     ///
     /// # Errors
     /// The text is no checkpoint of this version. The caller then begins with [`Throttle::new`], which is the careful side.
@@ -136,11 +137,13 @@ impl Throttle {
         now: Now,
     ) -> Result<Self, RestoreError> {
         let state: State = serde_json::from_str(checkpoint)?;
+        // What was learned is kept for the caller, who says by which law it goes on.
+        let learned = state.signals.values().any(|control| control.room.is_some());
         let mut throttle = Self {
             levels: levels.clone(),
             state,
             watching: now.boot,
-            law: Law::Classic,
+            law: if learned { Law::Learned } else { Law::Classic },
             terms: BTreeMap::new(),
             retell: false,
         };

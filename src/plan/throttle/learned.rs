@@ -106,7 +106,8 @@ impl Throttle {
         tuning: &Tuning,
         governed: &mut Governed,
     ) -> Option<Name> {
-        let may_grow = self.all_fresh(now) && self.advice_allows(now);
+        let fresh = self.all_fresh(now);
+        let may_grow = fresh && self.advice_allows(now);
         let (held, max_limit) = (self.state.held, self.state.max_limit);
         let control = self.state.signals.get_mut(name)?;
         let law = control.room.as_mut()?;
@@ -126,6 +127,7 @@ impl Throttle {
             next: load.next_weight,
             max_limit,
             limit: control.limit,
+            fresh,
             may_grow,
             may_resume,
             cancel: fleet.cancel,
@@ -175,6 +177,7 @@ impl Throttle {
             Phase::Recovering { former } => *former,
             _ => control.limit,
         };
+        let rises = decision.limit > control.limit;
         control.limit = decision.limit;
         control.phase = match decision.rule {
             room::Rule::Cut | room::Rule::Guard => Phase::Cut,
@@ -190,6 +193,10 @@ impl Throttle {
         let resumed = matches!(decision.rule, room::Rule::Resume | room::Rule::Probe);
         if resumed {
             self.state.resumed = Some(self.state.law);
+        }
+        // What there is room for is admitted at once: after a stop that would be all of it in the same second (case B31).
+        if rises && (resumed || decision.rule == room::Rule::Seen) {
+            self.begin_pace(decision.limit);
         }
         self.state.last_change = self.state.law;
         Some(name.clone())

@@ -16,11 +16,13 @@ impl Throttle {
     pub(super) fn lower(&mut self, name: &Name, load: &Load, tuning: &Tuning) -> Option<Name> {
         let levels = *self.levels.get(name)?;
         let control = self.state.signals.get(name)?;
-        if !levels.protects || (control.room.is_some() && control.paused().is_none()) {
+        let asked = control.paused().is_none() && !self.state.held;
+        if !levels.protects || (control.room.is_some() && asked) {
             return None;
         }
         if control.room.is_some() {
-            // In a pause of the learned law only critical changes anything.
+            // In a pause of the learned law, and while it is not asked because something above holds the work, only
+            // critical changes anything.
             let critical = control.track.is_critical() && self.go_critical(name, &levels, tuning);
             return critical.then(|| name.clone());
         }

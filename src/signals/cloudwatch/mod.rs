@@ -15,7 +15,10 @@ mod verdict;
 use super::{LagSource, NoSample, Reading, clock::Clock};
 use crate::{
     config::{CloudWatchConfig, secret::Secret},
-    net::{AdapterError, Answer, Cause, Endpoint, EndpointSettings, Request, Surroundings},
+    net::{
+        AdapterError, Answer, Cause, Endpoint, EndpointSettings, Request, Surroundings,
+        refusal::{Refusal, StillRefused},
+    },
 };
 use answer::{Pages, Status};
 use async_trait::async_trait;
@@ -23,11 +26,7 @@ use chrono::Utc;
 use reqwest::Url;
 use serde_json::{Value, json};
 use sign::{Keys, Scope, Unsigned, sign};
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 use verdict::PERIOD;
 
 /// The most bytes of an answer: ten datapoints of five hundred streams are a tenth of it.
@@ -38,8 +37,6 @@ const TARGET: &str = "GraniteServiceVersion20100801.GetMetricData";
 const JSON: &str = "application/x-amz-json-1.0";
 /// How far back is looked, in seconds.
 const WINDOW: i64 = 600;
-/// For how long a key that was refused is not sent again (case S03). Another one is sent at once.
-const REFUSED_FOR: Duration = Duration::from_secs(300);
 /// The most pages of an answer. One is usual.
 const PAGES: usize = 5;
 
@@ -51,8 +48,7 @@ pub struct CloudWatch {
     config: CloudWatchConfig,
     /// Each stream, and the id of its results.
     streams: Vec<(String, String)>,
-    /// The key that was refused, when and how.
-    refused: Mutex<Option<(Instant, Keys, AdapterError)>>,
+    refusal: Refusal<Keys>,
 }
 
 impl CloudWatch {
@@ -97,37 +93,22 @@ impl CloudWatch {
             streams: streams
                 .map(|(n, stream)| (stream.clone(), format!("s{n}")))
                 .collect(),
-            refused: Mutex::new(None),
+            refusal: Refusal::default(),
         })
     }
 
     async fn try_read(&self) -> Result<Reading, AdapterError> {
         let end = Instant::now() + self.endpoint.deadline();
         let keys = self.keys().await?;
-        self.not_refused(&keys)?;
+        let still = |still: StillRefused| still.into_error("the key is still the refused one");
+        self.refusal.may_send(&keys).map_err(still)?;
         let read = self.read_with(&keys, end).await;
-        if let Err(error) = &read
-            && error.cause == Cause::Unauthorized
-        {
-            let refused = (Instant::now(), keys, error.clone());
-            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+        match &read {
+            Err(error) if error.cause == Cause::Unauthorized => self.refusal.refused(keys, error.clone()),
+            Err(_) => {}
+            Ok(_) => self.refusal.accepted(),
         }
         read
-    }
-
-    /// # Errors
-    /// The refusal of this very key, if it was refused a short time ago.
-    fn not_refused(&self, keys: &Keys) -> Result<(), AdapterError> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*refused {
-            Some((since, same, error)) if same == keys && since.elapsed() < REFUSED_FOR => {
-                let mut error = error.clone();
-                "nothing sent, the key is still the refused one".clone_into(&mut error.tried);
-                error.elapsed = Duration::ZERO;
-                Err(error)
-            }
-            _ => Ok(()),
-        }
     }
 
     async fn read_with(&self, keys: &Keys, end: Instant) -> Result<Reading, AdapterError> {

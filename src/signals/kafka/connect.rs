@@ -6,7 +6,11 @@ use crate::{
         KafkaConfig, KafkaSasl, KafkaTls, SaslMechanism,
         secret::{Secret, SecretSource},
     },
-    net::{Cause, use_ring},
+    net::{
+        Cause,
+        refusal::{Refusal, StillRefused, nothing_sent},
+        use_ring,
+    },
 };
 use async_trait::async_trait;
 use krafka::{
@@ -15,12 +19,10 @@ use krafka::{
 };
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-/// For how long a password that was refused is not sent again (case S03). Another one is sent at once.
-const REFUSED_FOR: Duration = Duration::from_secs(300);
 /// Shorter secrets are not looked for in errors: replacing every `a` hides nothing.
 const SHORTEST: usize = 4;
 
@@ -37,48 +39,41 @@ pub(super) trait Connect: Send + Sync {
 /// The real cluster.
 pub(super) struct Dialer {
     config: KafkaConfig,
-    login: Mutex<Login>,
-}
-
-/// The last password.
-#[derive(Default)]
-struct Login {
-    sent: Option<Secret>,
-    refused: Option<(Instant, Failure)>,
+    /// The last password that was sent.
+    sent: Mutex<Option<Secret>>,
+    refusal: Refusal<Secret, Failure>,
 }
 
 impl Dialer {
     pub(super) fn new(config: &KafkaConfig) -> Self {
         Self {
             config: config.clone(),
-            login: Mutex::new(Login::default()),
+            sent: Mutex::new(None),
+            refusal: Refusal::default(),
         }
     }
 
-    fn login(&self) -> std::sync::MutexGuard<'_, Login> {
-        self.login.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sent(&self) -> MutexGuard<'_, Option<Secret>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The password, unless it is the one that was refused.
     async fn password(&self, sasl: &KafkaSasl) -> Result<Secret, Failure> {
         let secret = resolve(sasl.password.clone()).await?;
-        let mut login = self.login();
-        if let Some((since, why)) = &login.refused {
-            let same = login.sent.as_ref() == Some(&secret);
-            if same && since.elapsed() < REFUSED_FOR {
-                let mut why = why.clone();
-                "nothing sent, the password is still the refused one".clone_into(&mut why.tried);
-                return Err(why);
-            }
-        }
-        login.refused = None;
-        login.sent = Some(secret.clone());
+        self.refusal
+            .may_send(&secret)
+            .map_err(|still: StillRefused<Failure>| Failure {
+                cause: still.error.cause,
+                tried: nothing_sent("the password is still the refused one"),
+                detail: still.detail(&still.error.detail),
+            })?;
+        *self.sent() = Some(secret.clone());
         Ok(secret)
     }
 
     /// Without the password in it, should the broker have repeated it.
     fn hidden(&self, mut failure: Failure) -> Failure {
-        if let Some(secret) = &self.login().sent
+        if let Some(secret) = &*self.sent()
             && secret.reveal().len() >= SHORTEST
         {
             failure.detail = failure.detail.replace(secret.reveal(), "***");
@@ -134,7 +129,10 @@ impl Connect for Dialer {
         }
         let tried = format!("connecting to {}", self.config.brokers.join(", "));
         match tokio::time::timeout(within, builder.connect()).await {
-            Ok(Ok(kafka)) => Ok(Arc::new(Cluster::new(kafka))),
+            Ok(Ok(kafka)) => {
+                self.refusal.accepted();
+                Ok(Arc::new(Cluster::new(kafka)))
+            }
             Ok(Err(error)) => {
                 let failure = self.hidden(self.advised(failure(&tried, &error)));
                 self.refused(&failure);
@@ -149,12 +147,13 @@ impl Connect for Dialer {
     }
 
     fn refused(&self, why: &Failure) {
-        if why.cause == Cause::Unauthorized {
-            let hidden = self.hidden(why.clone());
-            // Told again it stays the same refusal: its time is not to begin anew with every read.
-            self.login()
-                .refused
-                .get_or_insert_with(|| (Instant::now(), hidden));
+        if why.cause != Cause::Unauthorized {
+            return;
+        }
+        let hidden = self.hidden(why.clone());
+        let sent = self.sent().clone();
+        if let Some(sent) = sent {
+            self.refusal.refused(sent, hidden);
         }
     }
 }
@@ -200,6 +199,7 @@ fn trust(tls: &KafkaTls) -> TlsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::refusal::REFUSED_FOR;
 
     fn dialer(password: &std::path::Path) -> (Dialer, KafkaSasl) {
         let sasl = KafkaSasl {
@@ -238,15 +238,16 @@ mod tests {
             let why = dialer.password(&sasl).await.unwrap_err();
             assert_eq!(why.cause, Cause::Unauthorized);
             assert!(why.tried.contains("nothing sent"), "{why:?}");
-            assert_eq!(why.detail, "bad login etl/***");
+            let told = why.detail.split_once(": ").unwrap();
+            assert!(told.0.starts_with("refused since 20"), "{why:?}");
+            assert_eq!(told.1, "bad login etl/***");
             // As the source does with every failure; it is still the first refusal.
             dialer.refused(&why);
         }
-        let since = |ago| dialer.login().refused.as_mut().map(|(since, _)| *since -= ago);
-        since(REFUSED_FOR - Duration::from_secs(5));
+        dialer.refusal.pass(REFUSED_FOR - Duration::from_secs(5));
         assert!(dialer.password(&sasl).await.is_err());
         dialer.refused(&refusal(Cause::Unauthorized));
-        since(Duration::from_secs(6));
+        dialer.refusal.pass(Duration::from_secs(6));
         assert!(
             dialer.password(&sasl).await.is_ok(),
             "after five minutes it is tried again"

@@ -1,7 +1,7 @@
 //! From what is known of each group to one reading. Pure: the time is given.
 
 use super::{
-    super::{NoSample, Part, Reading},
+    super::{NoSample, Part, Reading, troubles::Troubles},
     lag::{Found, Measured, Place, listed, partial, shown},
 };
 use crate::{
@@ -82,7 +82,7 @@ pub(super) fn reading(
     when: When,
 ) -> Reading {
     let mut parts = Vec::with_capacity(measured.len());
-    let mut troubles = Vec::new();
+    let mut troubles = Troubles::default();
     for mut group in measured {
         let ages = match unit {
             Unit::Seconds => Some(ages(config, &mut group, records, when.wall_ms)),
@@ -96,7 +96,7 @@ pub(super) fn reading(
                 } else {
                     format!(" ({note})")
                 };
-                troubles.push((health, format!("{}: {why}{note}", shown(&group.group))));
+                troubles.add(health, &shown(&group.group), &format!("{why}{note}"));
             }
             None => parts.push(Part {
                 value: Ok(ages.unwrap_or_else(|| messages(&group))),
@@ -105,14 +105,8 @@ pub(super) fn reading(
             }),
         }
     }
-    // The worst of them first; those of one sort stay in the order of the file.
-    troubles.sort_by_key(|(health, _)| rank(*health));
-    if let Some((health, _)) = troubles.first() {
-        let words: Vec<&str> = troubles.iter().map(|(_, why)| why.as_str()).collect();
-        return Reading::NoSample {
-            health: *health,
-            why: text::one_line(&words.join(" | "), WHY),
-        };
+    if let Some(reading) = troubles.reading() {
+        return reading;
     }
     parts.sort_by(|a, b| a.name.cmp(&b.name));
     match Part::worst(&parts) {
@@ -126,17 +120,6 @@ pub(super) fn reading(
             health: NoSample::Missing,
             why: "no group to read".to_owned(),
         },
-    }
-}
-
-/// Which trouble speaks for the reading when groups have different ones. A group that stands still holds, whatever the
-/// others do; numbers that contradict themselves come before those that are not there.
-const fn rank(health: NoSample) -> u8 {
-    match health {
-        NoSample::Stalled => 0,
-        NoSample::Invalid => 1,
-        NoSample::Missing => 2,
-        NoSample::Partial => 3,
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::{Counts, MOST_SERIES},
-    net::{AdapterError, Answer, Cause, Endpoint, EndpointSettings},
+    net::{AdapterError, Answer, Cause, Endpoint},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,8 +38,7 @@ impl Prometheus {
         let Ok(age) = &self.age else {
             return Ok(Vec::new());
         };
-        let (name, http, surroundings) = &self.settings;
-        let endpoint = Endpoint::new(EndpointSettings::of(name, http, BODY_CAP, surroundings.clone()))?;
+        let endpoint = self.endpoint.with_body_cap(BODY_CAP);
         let end = Instant::now() + endpoint.deadline();
         let span = Span {
             now: self.server_time(end).await?,

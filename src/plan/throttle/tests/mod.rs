@@ -5,6 +5,7 @@ mod blame;
 mod blind;
 mod lag;
 mod learned;
+mod learned_properties;
 mod pause;
 mod properties;
 mod restart;
