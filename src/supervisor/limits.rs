@@ -18,7 +18,7 @@ use crate::{
         throttle::{Fleet, Input, Load, Now, Outcome, Report, SignalLevels, Throttle},
     },
     signals::{
-        Reading,
+        Part, Reading,
         validity::{UsualAge, judge, skew_warning},
     },
 };
@@ -54,6 +54,8 @@ pub struct Judged {
     pub signal: Name,
     /// Value and age of a valid sample, or why there is none.
     pub sample: Result<(f64, Duration), String>,
+    /// What the reading was made of, where there is more than one thing.
+    pub parts: Vec<Part>,
     /// Worth a word although the sample is valid: the server's clock is off.
     pub warning: Option<String>,
 }
@@ -124,6 +126,7 @@ impl Limits {
         let warning = skew_warning(reading);
         self.judged.push(Judged {
             signal: signal.clone(),
+            parts: parts_of(reading, &valid),
             sample: valid.clone(),
             warning,
         });
@@ -383,6 +386,21 @@ impl Limits {
             }
         }
     }
+}
+
+/// The parts of a reading. Where the whole of it is no valid sample, the numbers of its parts are none either.
+fn parts_of(reading: &Reading, valid: &Result<(f64, Duration), String>) -> Vec<Part> {
+    let Reading::Value { parts, .. } = reading else {
+        return Vec::new();
+    };
+    let Err(why) = valid else {
+        return parts.clone();
+    };
+    let without = |part: &Part| Part {
+        value: Err(part.value.as_ref().err().unwrap_or(why).clone()),
+        ..part.clone()
+    };
+    parts.iter().map(without).collect()
 }
 
 /// The event that brings the journal's limit to what it is, if it is not that already.

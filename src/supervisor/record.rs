@@ -9,8 +9,9 @@ use crate::{
         state::State,
         text,
     },
-    journal::{LimitPoint, Observation, Recorder, SamplePoint, Sighting},
+    journal::{LimitPoint, Observation, PartPoint, Recorder, SamplePoint, Sighting},
     plan::{decide, throttle::Report},
+    signals::Part,
 };
 use std::{
     collections::HashMap,
@@ -23,6 +24,8 @@ use std::{
 pub enum Note {
     /// A poll of a signal.
     Sample(Name, SamplePoint),
+    /// What a poll of a signal saw of its parts.
+    Parts(Name, Time, Vec<PartPoint>),
     /// What a signal's source knows of the time since an instant, before it was polled.
     Past(Name, Time, Vec<SamplePoint>),
     /// Something seen of the outside.
@@ -43,6 +46,18 @@ impl Note {
             Err(why) => (Err(why), None),
         };
         Self::Sample(judged.signal, SamplePoint { at, value, age })
+    }
+
+    /// The parts of a judged reading; `None` where it has none.
+    pub fn parts(judged: &mut Judged, at: Time) -> Option<Self> {
+        let parts = std::mem::take(&mut judged.parts);
+        let point = |part: Part| PartPoint {
+            name: part.name,
+            value: part.value,
+            note: part.note,
+        };
+        let points: Vec<PartPoint> = parts.into_iter().map(point).collect();
+        (!points.is_empty()).then(|| Self::Parts(judged.signal.clone(), at, points))
     }
 
     /// What is worth a word about a signal whose samples are valid.
@@ -228,6 +243,7 @@ fn write(mut recorder: Recorder, notes: &Receiver<Note>) {
     while let Ok(note) = notes.recv() {
         let written = match &note {
             Note::Sample(signal, point) => recorder.put_sample(signal, point),
+            Note::Parts(signal, at, parts) => recorder.put_parts(signal, *at, parts),
             Note::Past(signal, since, points) => recorder.put_past(signal, *since, points),
             Note::Seen(kind, seen) => recorder.put_observation(kind, seen),
             Note::Sighting(sighting) => recorder.put_sighting(sighting),

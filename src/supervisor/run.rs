@@ -346,9 +346,11 @@ impl Loop {
     }
 
     fn note_judged(&mut self, wall: Time) {
-        for judged in self.core.limits.take_judged() {
+        for mut judged in self.core.limits.take_judged() {
             self.record.warning(&judged, wall);
+            let parts = Note::parts(&mut judged, wall);
             self.record.send(Note::judged(judged, wall));
+            parts.into_iter().for_each(|note| self.record.send(note));
         }
     }
 
