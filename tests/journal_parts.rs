@@ -69,7 +69,10 @@ fn a_part_without_a_number_is_recorded_as_one_without() {
     for (i, points) in polls.iter().enumerate() {
         recorder.put_parts(&lag, second(i as i64), points).unwrap();
     }
-    let seen = place.open_read_only().part_minutes_since(&lag, second(0)).unwrap();
+    let seen = place
+        .open_read_only()
+        .part_minutes_since(&lag, second(0))
+        .unwrap();
     assert_eq!(
         rows(&seen),
         [

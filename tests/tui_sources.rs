@@ -68,6 +68,7 @@ fn watch(what_if: Option<u32>) -> Watch {
         backfill: Some(night::id()),
         log: None,
         inside: None,
+        parts: None,
         what_if,
     }
 }

@@ -73,10 +73,7 @@ impl Recorder {
         }
         let numbers: Vec<Option<f64>> = parts.iter().map(PartPoint::number).collect();
         let kept = worst(&numbers, MOST_PARTS);
-        let (ms, minute) = (
-            at.timestamp_millis(),
-            at.timestamp_millis().div_euclid(MINUTE_MS),
-        );
+        let (ms, minute) = (at.timestamp_millis(), at.timestamp_millis().div_euclid(MINUTE_MS));
         self.in_transaction(|conn| {
             let mut put = conn.prepare_cached(
                 "INSERT INTO part_minute VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?4 IS NULL, ?6)
@@ -120,8 +117,8 @@ fn keep_the_worst(conn: &Connection, signal: &Name, minute: i64) -> rusqlite::Re
         .collect::<rusqlite::Result<_>>()?;
     let numbers: Vec<Option<f64>> = rows.iter().map(|(_, max)| *max).collect();
     let kept: HashSet<usize> = worst(&numbers, MOST_PARTS).into_iter().collect();
-    let mut remove = conn
-        .prepare_cached("DELETE FROM part_minute WHERE signal = ?1 AND minute = ?2 AND part = ?3")?;
+    let mut remove =
+        conn.prepare_cached("DELETE FROM part_minute WHERE signal = ?1 AND minute = ?2 AND part = ?3")?;
     let mut removed = 0;
     for (i, (part, _)) in rows.iter().enumerate() {
         if !kept.contains(&i) {
@@ -145,11 +142,7 @@ fn worst(numbers: &[Option<f64>], places: usize) -> Vec<usize> {
     let known = known.into_iter().map(|(i, _)| i);
     let unknown = (0..numbers.len()).filter(|i| numbers.get(*i).is_some_and(Option::is_none));
     let first = places / 2;
-    let order = known
-        .clone()
-        .take(first)
-        .chain(unknown)
-        .chain(known.skip(first));
+    let order = known.clone().take(first).chain(unknown).chain(known.skip(first));
     order.take(places).collect()
 }
 

@@ -326,7 +326,9 @@ mod tests {
                 let mut stmt = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
                 let n = stmt.column_count();
                 let text = |r: &rusqlite::Row<'_>| {
-                    Ok((0..n).map(|i| format!("{:?} ", r.get_ref(i).unwrap())).collect::<String>())
+                    Ok((0..n)
+                        .map(|i| format!("{:?} ", r.get_ref(i).unwrap()))
+                        .collect::<String>())
                 };
                 stmt.query_map([], text).unwrap().map(Result::unwrap).collect()
             };

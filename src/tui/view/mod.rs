@@ -19,6 +19,7 @@ pub mod help;
 pub mod hints;
 mod inside;
 mod lag;
+mod lag_heat;
 mod lag_page;
 mod layout;
 mod log_page;
@@ -41,7 +42,7 @@ use super::{
     theme::{Level, Look, Token},
     widgets::canvas::{Canvas, p},
 };
-use crate::domain::Time;
+use crate::domain::{Time, ids::Name};
 use calendar::{Calendar, Drawn};
 use layout::{Lower, Page, Panels, Size};
 use ratatui::{
@@ -142,7 +143,7 @@ fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Pos
         height: bottom.saturating_sub(y),
         ..area
     };
-    if opened_lag(scene) {
+    if is_lag_open(scene.app) {
         lag_page::draw(canvas, grid, scene);
         return None;
     }
@@ -211,7 +212,7 @@ fn legend_row(
 fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> Option<Position> {
     header::draw(canvas, area, scene);
     let page = layout::page(area, size);
-    if opened_lag(scene) {
+    if is_lag_open(scene.app) {
         let y = area.y + header::ROWS;
         let height = area.height.saturating_sub(header::ROWS + footer::ROWS);
         lag_page::draw(canvas, Rect { y, height, ..area }, scene);
@@ -237,8 +238,15 @@ fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> O
 }
 
 /// What is opened is what has the focus: the day, or the lag panel.
-fn opened_lag(scene: &Scene<'_>) -> bool {
-    scene.app.focus == super::model::Panel::Lag && scene.has(|l| matches!(l, Layer::Drawer))
+fn is_lag_open(app: &App) -> bool {
+    app.focus == super::model::Panel::Lag && app.layers.iter().any(|l| matches!(l, Layer::Drawer))
+}
+
+/// The signal whose parts are on the screen, while the lag panel is opened.
+pub fn opened_signal(app: &App, feed: &Feed) -> Option<Name> {
+    let backfill = app.backfill.as_ref().filter(|_| is_lag_open(app))?;
+    let backfill = feed.state.backfills.get(backfill)?;
+    Some(scene::binding(feed, backfill)?.name.clone())
 }
 
 /// The calendar with its title. Returns what it used.
@@ -406,11 +414,18 @@ fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size,
         return;
     }
     let tall = panels.lag.height >= 13 || (held && !wide);
+    // A row of its own where the chart stays high without it.
+    let law = scene
+        .backfill
+        .filter(|_| panels.lag.height >= 13)
+        .and_then(|b| overlay::law_line(scene, b));
     let around = lag::Around {
         running: tall,
         times: size != Size::Narrow || panels.lag.height >= 7,
         labels: lag::SLIM,
         actions: !wide,
+        heat: None,
+        law: law.as_deref(),
     };
     lag::draw(canvas, panels.lag, scene, around);
     if let Some(right) = panels.right {

@@ -3,6 +3,8 @@
 mod law;
 mod limit;
 
+pub(super) use law::line as law_line;
+
 use super::{
     chunk_words::{date, reason},
     dialog::{LABEL, Row, Sheet, VALUE, class, place},
