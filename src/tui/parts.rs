@@ -82,7 +82,9 @@ impl PartsView {
         let place = part.cells.iter().rposition(|known| known.at <= cell.at);
         match place.and_then(|i| Some((i, part.cells.get(i)?.at))) {
             Some((i, at)) if at == cell.at => {
-                if part.cells.get(i) == Some(&cell) && part.note == minute.note {
+                // Only the newest minute's note is kept.
+                let is_older = i + 1 < part.cells.len();
+                if part.cells.get(i) == Some(&cell) && (is_older || part.note == minute.note) {
                     return false;
                 }
                 if let Some(known) = part.cells.get_mut(i) {

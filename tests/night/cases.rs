@@ -361,7 +361,15 @@ pub fn lag_parts() -> Case {
     case
 }
 
-/// The same while the signal holds everything back, under the learned law.
+/// The home screen of the same, which has room for the parts where it is wide.
+pub fn parts_at_home() -> Case {
+    let mut case = lag_parts();
+    case.name = "parts-at-home";
+    (case.app.focus, case.app.layers) = (Panel::Calendar, Vec::new());
+    case
+}
+
+/// The same page while the signal holds everything back, under the learned law.
 pub fn lag_parts_paused() -> Case {
     let mut case = lag_page();
     case.name = "lag-parts-paused";
@@ -428,6 +436,7 @@ pub fn all() -> Vec<Case> {
         lag_page(),
         lag_parts(),
         lag_parts_paused(),
+        parts_at_home(),
         stale(),
         read_only(),
         config_refused(),

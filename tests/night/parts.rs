@@ -131,3 +131,23 @@ pub fn law_that_paused() -> Report {
     }
     report
 }
+
+/// Parts with names and notes of others, one for each number, whatever it is.
+pub fn hostile(now: Time, text: &str, numbers: &[Option<f64>]) -> PartsView {
+    let mut view = PartsView::new(name("orders-live"));
+    let minute = |(i, number): (usize, &Option<f64>)| {
+        let at = now - TimeDelta::minutes((i as i64 * 7) % 61);
+        PartMinute {
+            name: format!("{text}/{i}{}", text.repeat(i % 3)),
+            at: at - TimeDelta::seconds(at.timestamp().rem_euclid(60)),
+            max: *number,
+            last: number.filter(|_| i % 4 > 0),
+            seen: at,
+            missing: 0,
+            note: text.to_owned(),
+        }
+    };
+    let minutes = numbers.iter().enumerate().map(minute).collect();
+    view.take_in(minutes, now - TimeDelta::minutes(60));
+    view
+}

@@ -137,7 +137,8 @@ impl<'a> Heatmap<'a> {
         self.title(canvas, area, scene);
         let over = columns_of(axis, lattice::pitch(scene.look));
         let first = self.first();
-        let cells = |row: &Row<'_>| fold(row.part, &over, first, self.hold());
+        let soft = self.signal.soft;
+        let cells = |row: &Row<'_>| fold(row.part, &over, first, self.hold(), soft);
         for (i, row) in self.shown.iter().enumerate() {
             let name = tail(
                 &row.name[self.prefix.len()..],
@@ -159,7 +160,7 @@ impl<'a> Heatmap<'a> {
             let line = Line {
                 y: area.y + 1 + self.shown.len() as u16,
                 name: p(format!("{} more", self.rest.len()), scene.look.ink(Token::Muted)),
-                cells: worst_of(&all),
+                cells: worst_of(&all, soft),
                 // They are below all others: the highest of them, and none where nothing is known of any.
                 last: known.flatten().reduce(f64::max),
                 note: "",
@@ -375,13 +376,14 @@ enum Seen {
 }
 
 impl Seen {
-    /// The worse of two: a number above no number above nothing at all.
-    fn and(self, other: Self) -> Self {
+    /// The worse of two. No number is worse than one below soft: no data is not good data.
+    fn and(self, other: Self, soft: f64) -> Self {
         let order = |seen: Self| match seen {
             Self::Unasked => 0,
             Self::Gap => 1,
-            Self::Nothing => 2,
-            Self::Worst(_) => 3,
+            Self::Worst(value) if value < soft => 2,
+            Self::Nothing => 3,
+            Self::Worst(_) => 4,
         };
         match (self, other) {
             (Self::Worst(a), Self::Worst(b)) => Self::Worst(a.max(b)),
@@ -420,7 +422,7 @@ fn columns_of(axis: Axis, pitch: u16) -> Vec<Column> {
 
 /// The worst that was seen of a part in the time of each column. A number counts for `hold` after its poll, never longer:
 /// no data is not good data. `first`: when anything was first seen of the signal's parts.
-fn fold(part: &PartView, over: &[Column], first: Option<Time>, hold: TimeDelta) -> Vec<Seen> {
+fn fold(part: &PartView, over: &[Column], first: Option<Time>, hold: TimeDelta, soft: f64) -> Vec<Seen> {
     const MINUTE: i64 = 60_000;
     let first = first.map_or(i64::MAX, |at| at.timestamp_millis());
     let hold = hold.num_milliseconds();
@@ -452,9 +454,9 @@ fn fold(part: &PartView, over: &[Column], first: Option<Time>, hold: TimeDelta) 
                 }
                 let end = (at + MINUTE).min(until(cell));
                 if column.from < end {
-                    worst = worst.and(seen(cell.max));
+                    worst = worst.and(seen(cell.max), soft);
                 } else if column.from < until(cell) {
-                    worst = worst.and(seen(cell.last));
+                    worst = worst.and(seen(cell.last), soft);
                 }
             }
             worst
@@ -463,11 +465,11 @@ fn fold(part: &PartView, over: &[Column], first: Option<Time>, hold: TimeDelta) 
 }
 
 /// Several rows in one: the worst of each column.
-fn worst_of(rows: &[Vec<Seen>]) -> Vec<Seen> {
+fn worst_of(rows: &[Vec<Seen>], soft: f64) -> Vec<Seen> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let column = |i: usize| {
         let cells = rows.iter().filter_map(|row| row.get(i));
-        cells.fold(Seen::Unasked, |worst, seen| worst.and(*seen))
+        cells.fold(Seen::Unasked, |worst, seen| worst.and(*seen, soft))
     };
     (0..width).map(column).collect()
 }

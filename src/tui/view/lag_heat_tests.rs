@@ -38,7 +38,7 @@ fn columns_from(from: i64, width: i64, n: i64) -> Vec<Column> {
 }
 
 fn folded(cells: &[PartCell], over: &[Column]) -> Vec<Seen> {
-    fold(&part(cells), over, Some(at(0)), TimeDelta::seconds(22))
+    fold(&part(cells), over, Some(at(0)), TimeDelta::seconds(22), 60.0)
 }
 
 use Seen::{Gap, Nothing, Unasked, Worst};
@@ -95,15 +95,28 @@ fn what_was_not_seen_is_a_gap_and_what_had_no_number_is_told_apart_from_it() {
     assert_eq!(folded(&[cell(0, 45, Some(f64::NAN), None)], &minutes)[0], Nothing);
 }
 
+/// Half a column without a number is no calm column, and what was past soft is seen all the same.
+#[test]
+fn no_number_is_worse_than_a_low_one_and_not_than_an_alarm() {
+    let cells = [
+        cell(0, 45, Some(10.0), Some(10.0)),
+        cell(1, 45, None, None),
+        cell(2, 45, None, None),
+        cell(3, 45, Some(60.0), Some(60.0)),
+    ];
+    let two_minutes = columns_from(0, 120, 2);
+    assert_eq!(folded(&cells, &two_minutes), [Nothing, Worst(60.0)]);
+}
+
 #[test]
 fn before_the_first_part_was_seen_nobody_asked_and_a_part_that_came_later_was_not_there() {
     let minutes = columns_from(-120, 60, 5);
     let late = part(&[cell(1, 45, Some(7.0), Some(7.0))]);
     assert_eq!(
-        fold(&late, &minutes, Some(at(0)), TimeDelta::seconds(22)),
+        fold(&late, &minutes, Some(at(0)), TimeDelta::seconds(22), 60.0),
         [Unasked, Unasked, Gap, Worst(7.0), Worst(7.0)]
     );
-    assert_eq!(fold(&late, &minutes, None, TimeDelta::zero())[0], Unasked);
+    assert_eq!(fold(&late, &minutes, None, TimeDelta::zero(), 60.0)[0], Unasked);
 }
 
 /// A signal that is polled every five minutes is not dark between two polls.
@@ -114,7 +127,7 @@ fn a_number_counts_until_the_next_poll_is_overdue() {
         cell(5, 10, Some(60.0), Some(60.0)),
     ];
     let over = columns_from(0, 60, 15);
-    let seen = fold(&part(&cells), &over, Some(at(0)), TimeDelta::seconds(450));
+    let seen = fold(&part(&cells), &over, Some(at(0)), TimeDelta::seconds(450), 60.0);
     assert_eq!(seen[..5], [Worst(50.0); 5]);
     // The older number still counts where the newer one begins: the worse of both is shown.
     assert_eq!(seen[5..13], [Worst(60.0); 8]);
@@ -127,8 +140,8 @@ fn a_row_of_several_holds_the_worst_of_them_in_each_column() {
         vec![Worst(1.0), Gap, Nothing, Unasked],
         vec![Worst(3.0), Nothing, Worst(2.0), Gap],
     ];
-    assert_eq!(worst_of(&rows), [Worst(3.0), Nothing, Worst(2.0), Gap]);
-    assert!(worst_of(&[]).is_empty());
+    assert_eq!(worst_of(&rows, 60.0), [Worst(3.0), Nothing, Nothing, Gap]);
+    assert!(worst_of(&[], 60.0).is_empty());
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub(in crate::tui::view) fn line(scene: &Scene<'_>, backfill: &Backfill) -> Opti
     let mut says = Vec::new();
     says.extend(told.age().map(|age| format!("as of {age} ago")));
     if let Some(terms) = told.terms().filter(|_| !told.is_blind()) {
+        let old = told.sampled();
+        says.extend(old.strip_prefix(", ").map(|old| format!("its sample is {old}")));
         says.push(told.terms_in_short(terms));
     } else {
         if report.law == Law::Learned {
@@ -159,7 +161,7 @@ impl Told<'_> {
             terms.room.max(0.0),
             terms.running,
             self.a_minute(terms.costs)
-        ) + &self.sampled()
+        )
     }
 
     /// The level below which lag must come before the learned law goes on, and in how many seconds it is there by the
@@ -199,10 +201,10 @@ impl Told<'_> {
     fn room(&self) -> Option<String> {
         let terms = self.terms()?;
         Some(format!(
-            "{:.1} left by the live load, {} running, one more costs {}",
+            "{:.1} left by the live load, {} running, one more costs {}/min",
             terms.room.max(0.0),
             terms.running,
-            self.a_minute(terms.costs)
+            level(terms.costs, self.unit())
         ))
     }
 
@@ -229,7 +231,7 @@ impl Told<'_> {
                 ", not rising".to_owned()
             };
             return Some(format!(
-                "{}{peak}, held around {}{sampled}",
+                "{}{sampled}{peak}, held around {}",
                 lag(terms.lag, self.unit()),
                 lag(terms.set_point, self.unit())
             ));
@@ -242,7 +244,7 @@ impl Told<'_> {
             Some(_) => ", flat".to_owned(),
             None => ", too few samples for a slope".to_owned(),
         };
-        Some(format!("{mean} smoothed{moves}{sampled}"))
+        Some(format!("{mean} smoothed{sampled}{moves}"))
     }
 
     /// How old the newest sample is, where that is more than two intervals (case S07).
@@ -250,7 +252,7 @@ impl Told<'_> {
         let name = self.binding.map(|s| &s.name);
         let view = name.and_then(|name| self.scene.feed.signals.get(name));
         let old = view.and_then(|view| self.scene.aged(view));
-        old.map_or(String::new(), |old| format!("; its sample is {} old", age(old)))
+        old.map_or(String::new(), |old| format!(", {} old", age(old)))
     }
 
     fn next(&self) -> Option<String> {
