@@ -213,7 +213,7 @@ fn a_number_that_is_older_than_two_intervals_is_grey_and_tells_its_age_wherever_
     for size in [(80, 24), (120, 40), (200, 60)] {
         for (fresh, old) in all().into_iter().zip(all()) {
             let fresh = drawn(&aged(fresh, 29), size, &plain());
-            assert!(!fresh.contains(" old") && !fresh.contains("as of"), "{fresh}");
+            assert!(!fresh.contains("s old") && !fresh.contains("as of"), "{fresh}");
             let old = aged(old, 40);
             let page = drawn(&old, size, &plain());
             // The header, and the panel's title.
