@@ -352,3 +352,28 @@ fn the_drain_time_of_the_learned_law_is_that_of_its_model(
     let line = law(&case, (120, 40));
     assert!(line.ends_with(says), "{line}");
 }
+
+/// The classic law goes on below low after five minutes, with half; the learned one below half of soft after two.
+#[test]
+fn the_drain_clock_counts_to_the_level_of_the_law_that_holds() {
+    let rows = |case: &cases::Case| {
+        let home = drawn(case, (120, 40), &plain());
+        let clock = home
+            .lines()
+            .skip_while(|l| !l.contains("DRAIN CLOCK"))
+            .skip(1)
+            .take(3);
+        let right = |line: &str| line.chars().skip(72).collect::<String>();
+        clock
+            .map(|line| right(line).split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+    let mut case = cases::paused_by_signal();
+    let classic = rows(&case);
+    assert!(classic[1].contains("below low 30 03:22:49"), "{classic:?}");
+    assert!(classic[2].contains("resume at 2 03:27:49"), "{classic:?}");
+    case.feed.throttle = Some((case.now, parts::law_that_paused()));
+    let learned = rows(&case);
+    assert!(learned[1].contains("below 30 03:22:49"), "{learned:?}");
+    assert!(learned[2].contains("resume 03:24:49"), "{learned:?}");
+}

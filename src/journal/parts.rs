@@ -47,6 +47,16 @@ pub struct PartMinute {
 }
 
 impl PartPoint {
+    /// Those of one reading that are written; see [`MOST_PARTS`].
+    #[must_use]
+    pub fn worst(parts: Vec<Self>) -> Vec<Self> {
+        let numbers: Vec<Option<f64>> = parts.iter().map(Self::number).collect();
+        let kept: HashSet<usize> = worst(&numbers, MOST_PARTS).into_iter().collect();
+        let each = parts.into_iter().enumerate();
+        each.filter_map(|(i, part)| kept.contains(&i).then_some(part))
+            .collect()
+    }
+
     fn number(&self) -> Option<f64> {
         self.value.as_ref().ok().copied().filter(|v| v.is_finite())
     }

@@ -485,3 +485,28 @@ fn collect(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading that is too old to count has parts that are too old to count.
+    #[test]
+    fn where_the_whole_is_no_valid_sample_no_part_has_a_number() {
+        let part = |name: &str, value: Result<f64, &str>| Part {
+            name: name.to_owned(),
+            value: value.map_err(str::to_owned),
+            note: "no members".to_owned(),
+        };
+        let reading = Reading::Value {
+            value: 12.0,
+            age: Duration::from_secs(90),
+            skew_ms: None,
+            parts: vec![part("a", Ok(12.0)), part("b", Err("no commit"))],
+        };
+        let valid = parts_of(&reading, &Ok((12.0, Duration::ZERO)));
+        assert_eq!(valid, [part("a", Ok(12.0)), part("b", Err("no commit"))]);
+        let stale = parts_of(&reading, &Err("90 s old".to_owned()));
+        assert_eq!(stale, [part("a", Err("90 s old")), part("b", Err("no commit"))]);
+    }
+}

@@ -348,9 +348,9 @@ impl Loop {
     fn note_judged(&mut self, wall: Time) {
         for mut judged in self.core.limits.take_judged() {
             self.record.warning(&judged, wall);
-            let parts = Note::parts(&mut judged, wall);
+            let parts = std::mem::take(&mut judged.parts);
+            self.record.parts(&judged.signal, wall, parts);
             self.record.send(Note::judged(judged, wall));
-            parts.into_iter().for_each(|note| self.record.send(note));
         }
     }
 
