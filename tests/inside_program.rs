@@ -168,6 +168,7 @@ impl Place14 {
             backfill: Some(self.id.clone()),
             log: open.then(|| self.attempt(no)),
             inside: Place::of(backfill, day(), no).map(peek).filter(|_| open),
+            parts: None,
             what_if: None,
         }
     }

@@ -138,6 +138,7 @@ impl Bench {
                 pick: Pick::default(),
                 again: 0,
             }),
+            parts: None,
             what_if: None,
         })
     }

@@ -323,6 +323,12 @@ fn build(world: &World, person: &Person) -> (Feed, App) {
         }
     }
     app.layers = layers(person, world);
+    // The lag panel, opened, of a signal with parts of any name.
+    if (12..16).contains(&person.layer) {
+        app.focus = Panel::Lag;
+    }
+    feed.parts = Some(Arc::new(parts::hostile(now, &world.text, &world.samples)));
+    feed.throttle = Some((now - TimeDelta::seconds(world.stale), parts::law()));
     (feed, app)
 }
 
@@ -346,6 +352,7 @@ fn layers(person: &Person, world: &World) -> Vec<Layer> {
             Layer::Help(3),
             cases::dialog(2, 1, None),
         ],
+        12..16 => vec![Layer::Drawer],
         _ => Vec::new(),
     }
 }

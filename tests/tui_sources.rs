@@ -5,10 +5,11 @@ mod night;
 
 use backfill::{
     domain::event::{Actor, NewEvent, Payload, Read},
-    journal::{Journal, Options},
+    journal::{Journal, Options, PartPoint},
     plan::eta::Eta,
     tui::{effect::Watch, feeder::Source, sources::JournalSource},
 };
+use chrono::{TimeDelta, Utc};
 use std::{fs, path::PathBuf};
 
 struct Place {
@@ -68,6 +69,7 @@ fn watch(what_if: Option<u32>) -> Watch {
         backfill: Some(night::id()),
         log: None,
         inside: None,
+        parts: None,
         what_if,
     }
 }
@@ -114,4 +116,48 @@ fn a_configuration_that_the_supervisor_took_into_force_is_the_screens_too() {
         },
     }]);
     assert_eq!(soft(), 90.0);
+}
+
+fn part(name: &str, value: f64) -> PartPoint {
+    PartPoint {
+        name: name.to_owned(),
+        value: Ok(value),
+        note: String::new(),
+    }
+}
+
+/// They are read while they are on the screen, from the hour that it shows, and then only what is new.
+#[test]
+fn what_a_signal_is_made_of_is_read_while_it_is_looked_at() {
+    let place = Place::new();
+    let mut recorder = place.journal.recorder().unwrap();
+    let lag = night::name("orders-live");
+    let now = Utc::now();
+    let mut put = |ago: i64, points: &[PartPoint]| {
+        recorder
+            .put_parts(&lag, now - TimeDelta::minutes(ago), points)
+            .unwrap();
+    };
+    put(70, &[part("gone", 9.0)]);
+    put(5, &[part("a", 1.0), part("b", 2.0)]);
+    let mut source = place.source();
+    let looked_at = Watch {
+        parts: Some(lag.clone()),
+        ..watch(None)
+    };
+    let mut look = |watch: &Watch| source.poll(watch).unwrap().parts.unwrap();
+    assert_eq!(look(&watch(None)), None, "nobody looks at them");
+    let first = look(&looked_at).unwrap();
+    assert_eq!(first.parts.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert!(
+        std::sync::Arc::ptr_eq(&first, &look(&looked_at).unwrap()),
+        "nothing is new"
+    );
+    put(5, &[part("a", 70.0)]);
+    put(4, &[part("a", 3.0)]);
+    let next = look(&looked_at).unwrap();
+    let largest: Vec<_> = next.parts["a"].cells.iter().map(|cell| cell.max).collect();
+    assert_eq!(largest, [Some(70.0), Some(3.0)]);
+    assert_eq!(next.parts["b"], first.parts["b"]);
+    assert_eq!(look(&watch(None)), None, "and not any more");
 }

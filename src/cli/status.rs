@@ -4,6 +4,7 @@ use super::{
     args::Global,
     attention::{self, Attention, Seen, UNWATCHED},
     context::{self, Context, Done, Exit, find, line},
+    law_view::LawView,
     prompt,
     seen::AttachedView,
 };
@@ -22,6 +23,7 @@ use crate::{
         throttle::authority::Binding,
         why,
     },
+    supervisor::glance,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +66,8 @@ struct One {
     breaker: Option<OpenBreaker>,
     paused_by: Option<String>,
     signals: BTreeMap<String, Signal>,
+    /// By which law lag sets the limit and what it goes by, as its supervisor last told; `None`: nobody did.
+    law: Option<LawView>,
     start: String,
     end: String,
     timezone: String,
@@ -287,6 +291,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
             .iter()
             .map(|s| (s.to_string(), signal(ctx, state, s, seen, around.now)))
             .collect(),
+        law: glance::throttle(&ctx.journal, &backfill.id).map(|told| LawView::new(&told, around.now)),
         start: spec.start.to_string(),
         end: spec.end.to_string(),
         timezone: spec.timezone.to_string(),

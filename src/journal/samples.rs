@@ -5,6 +5,7 @@
 use super::{
     Journal,
     error::{OpenError, StoreError},
+    parts,
     schema::{self, Durability},
 };
 use crate::domain::{
@@ -22,7 +23,7 @@ const MINUTES: TimeDelta = TimeDelta::days(90);
 /// How often old rows are removed.
 const PRUNE_EVERY: TimeDelta = TimeDelta::minutes(10);
 
-const MINUTE_MS: i64 = 60_000;
+pub(super) const MINUTE_MS: i64 = 60_000;
 
 /// One poll of a signal.
 #[derive(Debug, Clone, PartialEq)]
@@ -213,7 +214,7 @@ impl Recorder {
         })
     }
 
-    /// Removes samples and limits that are older than 48 hours at `now`, and minutes older than 90 days.
+    /// Removes samples, limits and parts that are older than 48 hours at `now`, and minutes older than 90 days.
     ///
     /// # Errors
     /// The store failed; the rows go another time.
@@ -230,20 +231,20 @@ impl Recorder {
                 conn.prepare_cached(&format!("DELETE FROM {table} WHERE {column} < ?1"))?
                     .execute([before])?;
             }
-            Ok(0)
+            parts::prune(conn, raw)
         })?;
         self.pruned = Some(now);
         Ok(())
     }
 
-    fn prune_now_and_then(&mut self, now: Time) -> Result<(), StoreError> {
+    pub(super) fn prune_now_and_then(&mut self, now: Time) -> Result<(), StoreError> {
         match self.pruned {
             Some(last) if (now - last).abs() < PRUNE_EVERY => Ok(()),
             _ => self.prune(now),
         }
     }
 
-    fn in_transaction(
+    pub(super) fn in_transaction(
         &mut self,
         act: impl FnOnce(&Connection) -> rusqlite::Result<usize>,
     ) -> Result<(), StoreError> {
@@ -398,7 +399,7 @@ impl Journal {
         )
     }
 
-    fn rows<T>(
+    pub(super) fn rows<T>(
         &self,
         sql: &str,
         params: impl Params,
@@ -419,6 +420,6 @@ fn limit_point(row: &Row<'_>) -> rusqlite::Result<LimitPoint> {
     })
 }
 
-fn time(ms: i64) -> Time {
+pub(super) fn time(ms: i64) -> Time {
     DateTime::from_timestamp_millis(ms).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use std::{path::Path, time::Instant};
 const APPLICATION: i32 = 0x4246_4c4a;
 
 /// The steps from an empty file to the newest format. A step that was released is never edited.
-const MIGRATIONS: &[&str] = &[V1];
+const MIGRATIONS: &[&str] = &[V1, V2];
 
 const V1: &str = "
 CREATE TABLE event(
@@ -113,6 +113,21 @@ CREATE TABLE observation(
     at_ms INTEGER NOT NULL,
     json  TEXT NOT NULL,
     PRIMARY KEY(kind, key)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What signals are made of, minute by minute.
+const V2: &str = "
+CREATE TABLE part_minute(
+    signal  TEXT NOT NULL,
+    minute  INTEGER NOT NULL,
+    part    TEXT NOT NULL,
+    max     REAL,
+    last    REAL,
+    last_ms INTEGER NOT NULL,
+    missing INTEGER NOT NULL,
+    note    TEXT NOT NULL,
+    PRIMARY KEY(signal, minute, part)
 ) STRICT, WITHOUT ROWID;
 ";
 
@@ -278,6 +293,62 @@ mod tests {
             .query_row("SELECT x, y FROM a", [], |r| Ok((r.get(0)?, r.get(1)?)))
             .unwrap();
         assert_eq!((row, format_of(&conn).unwrap()), ((7, 8), 2));
+    }
+
+    /// What the first released program wrote is all there after the step to what this one writes.
+    #[test]
+    fn a_journal_of_the_first_format_keeps_every_row_of_every_table() {
+        let (_dir, path) = file();
+        let mut conn = plain(&path);
+        migrate(&mut conn, &path, &[V1]).unwrap();
+        conn.execute_batch(
+            "INSERT INTO event VALUES (1,7,3,'b','a','paused',1,'minh','os user',NULL,'{}');
+             INSERT INTO kind VALUES (1,'paused',1,1);
+             UPDATE lease SET epoch = 3;
+             INSERT INTO snapshot VALUES (1,1,1,x'00');
+             INSERT INTO sample VALUES ('lag',60000,22.5,NULL,1500), ('lag',75000,NULL,'503',NULL);
+             INSERT INTO sample_minute VALUES ('lag',1,22.5,22.5,22.5,60000,1,1);
+             INSERT INTO limits VALUES ('b',60000,4,2);
+             INSERT INTO limit_minute VALUES ('b',1,4,4,4,2,60000);
+             INSERT INTO checkpoint VALUES ('b',60000,'{}');
+             INSERT INTO observation VALUES ('executor','here',60000,'{}');",
+        )
+        .unwrap();
+        let all = |conn: &Connection| -> Vec<(String, Vec<String>)> {
+            let tables: Vec<String> = conn
+                .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'part_minute' ORDER BY 1")
+                .unwrap()
+                .query_map([], |r| r.get(0))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            let rows = |table: &String| {
+                let mut stmt = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
+                let n = stmt.column_count();
+                let text = |r: &rusqlite::Row<'_>| {
+                    Ok((0..n)
+                        .map(|i| format!("{:?} ", r.get_ref(i).unwrap()))
+                        .collect::<String>())
+                };
+                stmt.query_map([], text).unwrap().map(Result::unwrap).collect()
+            };
+            tables.iter().map(|t| (t.clone(), rows(t))).collect()
+        };
+        let before = all(&conn);
+        assert!(
+            before.len() > 8 && before.iter().all(|(_, rows)| !rows.is_empty()),
+            "{before:?}"
+        );
+        drop(conn);
+        let conn = connect(&path, Durability::Full).unwrap();
+        assert_eq!(
+            (all(&conn), format_of(&conn).unwrap()),
+            (before, MIGRATIONS.len() as u32)
+        );
+        let parts: i64 = conn
+            .query_row("SELECT count(*) FROM part_minute", [], |r| r.get(0))
+            .unwrap();
+        assert_eq!(parts, 0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
         throttle::{Fleet, Input, Load, Now, Outcome, Report, SignalLevels, Throttle},
     },
     signals::{
-        Reading,
+        Part, Reading,
         validity::{UsualAge, judge, skew_warning},
     },
 };
@@ -54,6 +54,8 @@ pub struct Judged {
     pub signal: Name,
     /// Value and age of a valid sample, or why there is none.
     pub sample: Result<(f64, Duration), String>,
+    /// What the reading was made of, where there is more than one thing.
+    pub parts: Vec<Part>,
     /// Worth a word although the sample is valid: the server's clock is off.
     pub warning: Option<String>,
 }
@@ -124,6 +126,7 @@ impl Limits {
         let warning = skew_warning(reading);
         self.judged.push(Judged {
             signal: signal.clone(),
+            parts: parts_of(reading, &valid),
             sample: valid.clone(),
             warning,
         });
@@ -385,6 +388,21 @@ impl Limits {
     }
 }
 
+/// The parts of a reading. Where the whole of it is no valid sample, the numbers of its parts are none either.
+fn parts_of(reading: &Reading, valid: &Result<(f64, Duration), String>) -> Vec<Part> {
+    let Reading::Value { parts, .. } = reading else {
+        return Vec::new();
+    };
+    let Err(why) = valid else {
+        return parts.clone();
+    };
+    let without = |part: &Part| Part {
+        value: Err(part.value.as_ref().err().unwrap_or(why).clone()),
+        ..part.clone()
+    };
+    parts.iter().map(without).collect()
+}
+
 /// The event that brings the journal's limit to what it is, if it is not that already.
 fn moved(
     backfill: &Backfill,
@@ -465,5 +483,30 @@ fn collect(
                 payload,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading that is too old to count has parts that are too old to count.
+    #[test]
+    fn where_the_whole_is_no_valid_sample_no_part_has_a_number() {
+        let part = |name: &str, value: Result<f64, &str>| Part {
+            name: name.to_owned(),
+            value: value.map_err(str::to_owned),
+            note: "no members".to_owned(),
+        };
+        let reading = Reading::Value {
+            value: 12.0,
+            age: Duration::from_secs(90),
+            skew_ms: None,
+            parts: vec![part("a", Ok(12.0)), part("b", Err("no commit"))],
+        };
+        let valid = parts_of(&reading, &Ok((12.0, Duration::ZERO)));
+        assert_eq!(valid, [part("a", Ok(12.0)), part("b", Err("no commit"))]);
+        let stale = parts_of(&reading, &Err("90 s old".to_owned()));
+        assert_eq!(stale, [part("a", Err("90 s old")), part("b", Err("no commit"))]);
     }
 }

@@ -9,13 +9,18 @@ use crate::{
         state::State,
         text,
     },
-    journal::{LimitPoint, Observation, Recorder, SamplePoint, Sighting},
+    journal::{LimitPoint, Observation, PartPoint, Recorder, SamplePoint, Sighting},
     plan::{decide, throttle::Report},
+    signals::Part,
 };
 use std::{
     collections::HashMap,
     path::Path,
-    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
 };
 
 /// One thing to write.
@@ -23,6 +28,8 @@ use std::{
 pub enum Note {
     /// A poll of a signal.
     Sample(Name, SamplePoint),
+    /// What a poll of a signal saw of its parts.
+    Parts(Name, Time, Vec<PartPoint>),
     /// What a signal's source knows of the time since an instant, before it was polled.
     Past(Name, Time, Vec<SamplePoint>),
     /// Something seen of the outside.
@@ -89,6 +96,9 @@ impl Note {
 /// Notes that may wait for the disk.
 const QUEUE: usize = 10_000;
 
+/// Parts in them, of all signals together: a disk that stands still must not fill the memory.
+const PARTS: usize = 50_000;
+
 /// A way to queue notes for tasks; what does not fit is lost.
 #[derive(Debug, Clone)]
 pub struct Notes(Option<SyncSender<Note>>);
@@ -115,15 +125,19 @@ pub struct Record {
     warnings: HashMap<Name, Option<String>>,
     since_snapshot: u64,
     dropped: u64,
+    /// Parts that wait for the disk.
+    parts: Arc<AtomicUsize>,
 }
 
 impl Record {
     /// Starts the writing thread.
     pub fn start(recorder: Recorder) -> Self {
         let (sender, receiver) = sync_channel(QUEUE);
+        let parts = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&parts);
         let spawned = std::thread::Builder::new()
             .name("record".to_owned())
-            .spawn(move || write(recorder, &receiver));
+            .spawn(move || write(recorder, &receiver, &waiting));
         if let Err(error) = &spawned {
             tracing::error!(%error, "samples are not recorded");
         }
@@ -133,6 +147,7 @@ impl Record {
             warnings: HashMap::new(),
             since_snapshot: 0,
             dropped: 0,
+            parts,
         }
     }
 
@@ -143,11 +158,42 @@ impl Record {
 
     /// Queues a note; never waits.
     pub fn send(&mut self, note: Note) {
-        let Some(sender) = &self.sender else { return };
+        self.try_send(note);
+    }
+
+    /// Returns whether it is queued.
+    fn try_send(&mut self, note: Note) -> bool {
+        let Some(sender) = &self.sender else {
+            return false;
+        };
         match sender.try_send(note) {
-            Ok(()) => {}
+            Ok(()) => return true,
             Err(TrySendError::Full(_)) => self.dropped += 1,
             Err(TrySendError::Disconnected(_)) => self.sender = None,
+        }
+        false
+    }
+
+    /// Queues what a poll of a signal saw of its parts, of too many the worst; never waits.
+    pub fn parts(&mut self, signal: &Name, at: Time, parts: Vec<Part>) {
+        if parts.is_empty() {
+            return;
+        }
+        let point = |part: Part| PartPoint {
+            name: part.name,
+            value: part.value,
+            note: part.note,
+        };
+        let points = PartPoint::worst(parts.into_iter().map(point).collect());
+        let n = points.len();
+        if self.parts.load(Ordering::Relaxed) + n > PARTS {
+            self.dropped += 1;
+            return;
+        }
+        // Counted before it can be written.
+        self.parts.fetch_add(n, Ordering::Relaxed);
+        if !self.try_send(Note::Parts(signal.clone(), at, points)) {
+            self.parts.fetch_sub(n, Ordering::Relaxed);
         }
     }
 
@@ -224,10 +270,14 @@ fn unknown(executor: &Name, config: &Path) -> String {
     )
 }
 
-fn write(mut recorder: Recorder, notes: &Receiver<Note>) {
+fn write(mut recorder: Recorder, notes: &Receiver<Note>, waiting: &AtomicUsize) {
     while let Ok(note) = notes.recv() {
         let written = match &note {
             Note::Sample(signal, point) => recorder.put_sample(signal, point),
+            Note::Parts(signal, at, parts) => {
+                waiting.fetch_sub(parts.len(), Ordering::Relaxed);
+                recorder.put_parts(signal, *at, parts)
+            }
             Note::Past(signal, since, points) => recorder.put_past(signal, *since, points),
             Note::Seen(kind, seen) => recorder.put_observation(kind, seen),
             Note::Sighting(sighting) => recorder.put_sighting(sighting),
@@ -237,5 +287,55 @@ fn write(mut recorder: Recorder, notes: &Receiver<Note>) {
         if let Err(error) = written {
             tracing::debug!(%error, "a sample was lost");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::MOST_PARTS;
+
+    fn parts(n: usize) -> Vec<Part> {
+        let part = |i| Part {
+            name: format!("etl/{i}"),
+            value: Ok(i as f64),
+            note: String::new(),
+        };
+        (0..n).map(part).collect()
+    }
+
+    /// A disk that stands still: parts wait up to a bound, of a reading never more than are written, and samples go on.
+    #[test]
+    fn parts_that_nobody_writes_do_not_fill_the_memory() {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let mut record = Record {
+            sender: Some(sender),
+            last: HashMap::new(),
+            warnings: HashMap::new(),
+            since_snapshot: 0,
+            dropped: 0,
+            parts: Arc::new(AtomicUsize::new(0)),
+        };
+        let lag: Name = "lag".parse().unwrap();
+        let at = Time::default();
+        for _ in 0..300 {
+            record.parts(&lag, at, parts(2 * MOST_PARTS));
+        }
+        record.parts(&lag, at, Vec::new());
+        let point = SamplePoint {
+            at,
+            value: Ok(1.0),
+            age: None,
+        };
+        record.send(Note::Sample(lag, point));
+        assert_eq!(record.dropped, 200);
+        drop(record);
+        let queued: Vec<Note> = receiver.iter().collect();
+        let waiting = queued.iter().map(|note| match note {
+            Note::Parts(_, _, parts) => parts.len(),
+            _ => 0,
+        });
+        assert_eq!((queued.len(), waiting.sum::<usize>()), (101, PARTS));
+        assert!(matches!(queued.last(), Some(Note::Sample(..))));
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         Time,
         event::Payload,
-        ids::{AttemptId, BackfillId, ChunkId},
+        ids::{AttemptId, BackfillId, ChunkId, Name},
     },
     plan::{preview::Preview, why::Why},
 };
@@ -79,6 +79,8 @@ pub struct Watch {
     pub log: Option<AttemptId>,
     /// What is looked at inside its run.
     pub inside: Option<Peek>,
+    /// The signal whose parts are shown.
+    pub parts: Option<Name>,
     /// Another limit for which the end is asked.
     pub what_if: Option<u32>,
 }

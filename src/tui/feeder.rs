@@ -6,6 +6,7 @@ use super::{
     estimate::Estimate,
     inside::InsideView,
     model::{ExecutorView, Feed, LeaseView, SignalView},
+    parts::PartsView,
     terminal::run::Inbox,
 };
 use crate::{
@@ -42,6 +43,8 @@ pub struct News {
     pub events: Vec<Event>,
     /// All signals.
     pub signals: Option<BTreeMap<Name, SignalView>>,
+    /// What the watched signal is made of.
+    pub parts: Option<Option<Arc<PartsView>>>,
     /// All executors.
     pub executors: Option<BTreeMap<Name, ExecutorView>>,
     /// Who supervises.
@@ -73,6 +76,7 @@ pub fn nothing_known(now: Time) -> Feed {
         state: Arc::default(),
         events: VecDeque::new(),
         signals: BTreeMap::new(),
+        parts: None,
         executors: BTreeMap::new(),
         lease: LeaseView::Nobody,
         limits: VecDeque::new(),
@@ -99,6 +103,7 @@ impl News {
         let excess = self.events.len().saturating_sub(EVENTS);
         self.events.drain(..excess);
         take(&mut self.signals, newer.signals);
+        take(&mut self.parts, newer.parts);
         take(&mut self.executors, newer.executors);
         if newer.lease.is_some() {
             self.lease_age = None;
@@ -126,6 +131,9 @@ impl News {
         feed.events.drain(..excess);
         if let Some(signals) = self.signals {
             feed.signals = signals;
+        }
+        if let Some(parts) = self.parts {
+            feed.parts = parts;
         }
         if let Some(executors) = self.executors {
             feed.executors = executors;
@@ -167,6 +175,7 @@ impl News {
         self.state.is_some()
             || !self.events.is_empty()
             || self.signals.is_some()
+            || self.parts.is_some()
             || self.executors.is_some()
             || self.lease.is_some()
             || self.limits.is_some()
@@ -193,6 +202,7 @@ impl News {
             self.state = None;
         }
         keep(&mut self.signals, &feed.signals);
+        keep(&mut self.parts, &feed.parts);
         keep(&mut self.executors, &feed.executors);
         if let (
             Some(LeaseView::Held {

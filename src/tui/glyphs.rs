@@ -1,7 +1,7 @@
 //! The characters that the screen is made of. Every one of them is one column wide in every locale; each has an
 //! ASCII twin, so that no state is told by colour alone.
 
-use super::theme::ThemeError;
+use super::theme::{LAG_STEPS, ThemeError};
 use crate::domain::state::ChunkState;
 
 /// Which characters may be used.
@@ -66,6 +66,8 @@ pub struct Glyphs {
     pub slot_free: char,
     /// A point of a predicted line.
     pub point: char,
+    /// The steps of the lag ramp where colour does not tell them apart.
+    pub lag: [char; LAG_STEPS],
 }
 
 impl Glyphs {
@@ -114,6 +116,7 @@ impl Glyphs {
             slot_used: pick("slot_used")?,
             slot_free: pick("slot_free")?,
             point: if ascii { '.' } else { '∙' },
+            lag: lag_signs(file)?,
         })
     }
 
@@ -131,6 +134,14 @@ impl Glyphs {
     pub fn is_full(&self) -> bool {
         self.set == GlyphSet::Full
     }
+}
+
+fn lag_signs(file: &toml::Table) -> Result<[char; LAG_STEPS], ThemeError> {
+    let signs = table(table(file, "themes")?, "none")?.get("lag_ramp");
+    let signs: Option<Vec<char>> = signs.and_then(|v| v.as_str()).map(|s| s.chars().collect());
+    signs
+        .and_then(|s| s.try_into().ok())
+        .ok_or_else(|| ThemeError("none.lag_ramp".to_owned()))
 }
 
 pub(super) fn table<'a>(from: &'a toml::Table, key: &str) -> Result<&'a toml::Table, ThemeError> {
@@ -181,7 +192,7 @@ mod tests {
             let states = ChunkState::ALL
                 .into_iter()
                 .flat_map(|s| [glyphs.cell(s)[0], glyphs.cell(s)[1], glyphs.narrow(s)]);
-            for c in misc.into_iter().chain(states) {
+            for c in misc.into_iter().chain(states).chain(glyphs.lag) {
                 assert_eq!(c.width(), Some(1), "{c:?}");
                 assert_eq!(c.width_cjk(), Some(1), "{c:?} is ambiguous");
                 assert!(glyphs.set != GlyphSet::Ascii || c.is_ascii(), "{c:?}");

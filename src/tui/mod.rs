@@ -12,6 +12,7 @@ pub mod keymap;
 pub mod model;
 pub mod msg;
 mod open;
+pub mod parts;
 pub mod picture;
 pub mod plans;
 pub mod scout;

@@ -5,6 +5,7 @@ use super::{
     attaching::Attaching,
     estimate::Estimate,
     inside::{InsideView, Pick},
+    parts::PartsView,
 };
 pub use crate::plan::preview::Ask;
 use crate::{
@@ -94,6 +95,8 @@ pub struct Feed {
     pub executors: BTreeMap<Name, ExecutorView>,
     /// Who supervises.
     pub lease: LeaseView,
+    /// What the signal on the lag page is made of; `None` while that page is not open.
+    pub parts: Option<Arc<PartsView>>,
     /// Limit and running weight of the selected backfill over the shown window: (when, limit, running).
     pub limits: VecDeque<(Time, u32, u32)>,
     /// What the throttle of the selected backfill does and goes by, and when that was so; `None` where nobody told.

@@ -7,6 +7,7 @@ use super::{
     feeder::{News, Source},
     inside::eyes::{Eyes, Own},
     model::{ExecutorView, LeaseView, SignalView},
+    parts::PartsLog,
     plans::surroundings,
 };
 use crate::{
@@ -57,6 +58,7 @@ struct Opened {
     follower: Follower,
     told: bool,
     samples: BTreeMap<Name, VecDeque<Poll>>,
+    parts: PartsLog,
     limits: Option<(BackfillId, Limits)>,
     sightings: Sightings,
     laid_over: Option<Arc<State>>,
@@ -101,6 +103,7 @@ impl JournalSource {
             follower,
             told: false,
             samples: BTreeMap::new(),
+            parts: PartsLog::default(),
             limits: None,
             sightings: Sightings::default(),
             laid_over: None,
@@ -154,8 +157,11 @@ impl Opened {
             (Some(attempt), Own::Blind(why)) => Some((attempt.clone(), vec![format!("no log: {why}")])),
             _ => None,
         };
+        let journal = self.follower.journal();
+        let parts = self.parts.look(journal, watch.parts.as_ref(), now, WINDOW);
         Ok(News {
             events,
+            parts: Some(parts),
             signals: Some(self.signals(&state, now)),
             estimate: Some(self.estimate(&state, watch, &around)),
             executors: Some(executors),

@@ -143,7 +143,11 @@ pub struct Theme {
     pub(super) tokens: [Colour; 20],
     pub(super) fills: [Option<Colour>; ChunkState::COUNT],
     pub(super) inks: [Colour; ChunkState::COUNT],
+    pub(super) lag: [Colour; LAG_STEPS],
 }
+
+/// Steps of the lag ramp: under half of low, under low, under soft, soft, hard, critical.
+pub const LAG_STEPS: usize = 6;
 
 impl Theme {
     /// Names of the built-in colour themes.
@@ -176,8 +180,24 @@ impl Theme {
             tokens,
             fills,
             inks,
+            lag: ramp(table(table(theme, "ramps")?, "lag")?)?,
         })
     }
+}
+
+/// The steps of a ramp, lightest meaning first.
+fn ramp(from: &toml::Table) -> Result<[Colour; LAG_STEPS], ThemeError> {
+    let wrong = || ThemeError("ramps.lag".to_owned());
+    let list = |key: &str| from.get(key).and_then(|v| v.as_array()).ok_or_else(wrong);
+    let (hex, x256) = (list("hex")?, list("x256")?);
+    let step = |(hex, x256): (&toml::Value, &toml::Value)| {
+        Some(Colour {
+            rgb: parse_hex(hex.as_str()?)?,
+            x256: u8::try_from(x256.as_integer()?).ok()?,
+        })
+    };
+    let steps: Option<Vec<Colour>> = hex.iter().zip(x256).map(step).collect();
+    steps.and_then(|s| s.try_into().ok()).ok_or_else(wrong)
 }
 
 fn colour(from: &toml::Table, key: &str) -> Result<Colour, ThemeError> {
@@ -228,6 +248,7 @@ pub struct Look {
     grounds: [Style; 20],
     state_inks: [Style; ChunkState::COUNT],
     tiles: [Option<Style>; ChunkState::COUNT],
+    lag: [Style; LAG_STEPS],
 }
 
 impl Look {
@@ -249,6 +270,7 @@ impl Look {
             grounds: plain,
             state_inks: [Style::new(); ChunkState::COUNT],
             tiles: [None; ChunkState::COUNT],
+            lag: [Style::new(); LAG_STEPS],
         };
         match level {
             Level::None => look.resolve_attributes(),
@@ -275,6 +297,7 @@ impl Look {
                 self.tiles[i] = Some(Style::new().fg(self.show(ink)).bg(self.show(fill)));
             }
         }
+        self.lag = self.theme.lag.map(|step| Style::new().fg(self.show(step)));
     }
 
     fn show(&self, colour: Colour) -> Color {
@@ -309,6 +332,12 @@ impl Look {
                 None => self.state_inks[i] = paint,
             }
         }
+        let wrong = || ThemeError("ansi16.ramps.lag".to_owned());
+        let steps = table(theme, "ramps")?.get("lag").and_then(|v| v.as_array());
+        for (i, step) in steps.ok_or_else(wrong)?.iter().take(LAG_STEPS).enumerate() {
+            let colour = step.as_str().and_then(ansi_colour).ok_or_else(wrong)?;
+            self.lag[i] = Style::new().fg(colour);
+        }
         // Done is a fill in the colour themes, so that its square has one; here it is ink.
         Ok(())
     }
@@ -320,6 +349,8 @@ impl Look {
         }
         self.grounds[Token::Mark as usize] = Style::new().add_modifier(Modifier::UNDERLINED);
         self.grounds[Token::RowSel as usize] = Style::new().add_modifier(Modifier::REVERSED);
+        // From soft on: what needs to be seen.
+        self.lag.iter_mut().skip(3).for_each(|step| *step = bold);
         let reverse = bold.add_modifier(Modifier::REVERSED);
         for state in [ChunkState::Failed, ChunkState::Quarantined, ChunkState::Uncertain] {
             self.tiles[state as usize] = Some(reverse);
@@ -376,6 +407,11 @@ impl Look {
             S::Done => self.ink(Token::DoneInk),
             S::Pending | S::Skipped | S::Cancelled | S::Unread | S::Absent => self.ink(Token::Muted),
         }
+    }
+
+    /// Ink of a step of the lag ramp, of [`LAG_STEPS`]; those past the last one are the last one.
+    pub fn lag(&self, step: usize) -> Style {
+        self.lag[step.min(LAG_STEPS - 1)]
     }
 
     /// A filled chip.

@@ -350,6 +350,34 @@ pub fn lag_page() -> Case {
     case
 }
 
+/// The lag panel, opened, of a signal with parts, and the law's line under it.
+pub fn lag_parts() -> Case {
+    let mut case = running();
+    case.name = "lag-parts";
+    case.app.focus = Panel::Lag;
+    case.app.layers = vec![Layer::Drawer];
+    case.feed.parts = Some(Arc::new(parts::of(case.now)));
+    case.feed.throttle = Some((case.now - TimeDelta::seconds(3), parts::law()));
+    case
+}
+
+/// The home screen of the same, which has room for the parts where it is wide.
+pub fn parts_at_home() -> Case {
+    let mut case = lag_parts();
+    case.name = "parts-at-home";
+    (case.app.focus, case.app.layers) = (Panel::Calendar, Vec::new());
+    case
+}
+
+/// The same page while the signal holds everything back, under the learned law.
+pub fn lag_parts_paused() -> Case {
+    let mut case = lag_page();
+    case.name = "lag-parts-paused";
+    case.feed.parts = Some(Arc::new(parts::of(case.now)));
+    case.feed.throttle = Some((case.now - TimeDelta::seconds(3), parts::law_that_paused()));
+    case
+}
+
 pub fn range() -> Case {
     let mut case = running();
     case.name = "range";
@@ -406,6 +434,9 @@ pub fn all() -> Vec<Case> {
         with("drawer", vec![Layer::Drawer]),
         with("log", vec![Layer::Drawer, Layer::Log(0)]),
         lag_page(),
+        lag_parts(),
+        lag_parts_paused(),
+        parts_at_home(),
         stale(),
         read_only(),
         config_refused(),

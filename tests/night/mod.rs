@@ -5,6 +5,7 @@
 pub mod cases;
 pub mod inside;
 mod keys;
+pub mod parts;
 pub mod theirs;
 
 pub use keys::hints;
@@ -495,6 +496,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         },
         limits: limits(now),
         throttle: None,
+        parts: None,
         as_of: now,
         problem: None,
         log: None,

@@ -12,6 +12,7 @@ use crate::{
         effect::{Effect, Watch},
         inside::Peek,
         model::{Feed, Layer},
+        view,
     },
 };
 
@@ -246,6 +247,7 @@ pub(super) fn watch(machine: &mut Machine, feed: &Feed) -> Option<Effect> {
             pick: machine.app.pick.clone(),
             again: machine.looks,
         }),
+        parts: view::signal_in_parts(&machine.app, feed, machine.size.0, machine.size.1),
         what_if: match machine.app.layers.last() {
             Some(Layer::Throttle(text)) => super::dialog::limit_of(text),
             _ => None,

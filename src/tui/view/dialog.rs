@@ -160,6 +160,19 @@ impl Sheet<'_> {
         (at, last_y)
     }
 
+    /// Where row `row` of the body was drawn in the box `at`; `None` where it had no room.
+    pub fn body_row(&self, at: Rect, row: u16) -> Option<u16> {
+        let (body, last) = (self.body.len() as u16, self.last.len() as u16);
+        let tight = body + last + 5 > at.height;
+        let y = at.y + if tight { 1 } else { 3 } + row;
+        // Of a body that is cut the last row says so.
+        let cut = tight && body + last + 1 > at.height;
+        let end = at
+            .bottom()
+            .saturating_sub(last + u16::from(!tight) + u16::from(cut));
+        (row < body && y < end).then_some(y)
+    }
+
     fn row(&self, canvas: &mut Canvas<'_>, at: Rect, y: u16, end: u16, row: &Row<'_>) {
         let value = at.x + VALUE;
         if let Some(label) = &row.label {

@@ -1,6 +1,10 @@
 //! Executors with their slots; while blind, every endpoint with what is wrong with it.
 
-use super::{calendar::name, numbers::age, scene::Scene};
+use super::{
+    calendar::name,
+    numbers::{age, delta},
+    scene::Scene,
+};
 use crate::{
     domain::Time,
     tui::{
@@ -12,7 +16,11 @@ use crate::{
         },
     },
 };
+use chrono::TimeDelta;
 use ratatui::layout::Rect;
+
+/// An executor that has not answered for longer is told in a louder ink.
+const SILENT: TimeDelta = TimeDelta::seconds(60);
 
 /// Column of the slots, counted from the panel's left edge.
 const SLOTS: u16 = 13;
@@ -62,7 +70,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
 fn row(canvas: &mut Canvas<'_>, area: Rect, y: u16, scene: &Scene<'_>, executor: &ExecutorView) {
     let look = scene.look;
     let end = area.right();
-    let (seen, old) = seen(scene, executor.seen);
+    let (seen, old) = seen(scene, executor.seen, SILENT);
     let problem = executor.problem.is_some();
     let ink = look.ink(if old { Token::Warn } else { Token::Muted });
     let used = canvas.right(area.x, y, end, &[p(seen, ink)]);
@@ -123,9 +131,9 @@ fn slots_row(canvas: &mut Canvas<'_>, x: u16, y: u16, end: u16, scene: &Scene<'_
 }
 
 /// How long ago, and whether that is too long.
-fn seen(scene: &Scene<'_>, at: Option<Time>) -> (String, bool) {
+fn seen(scene: &Scene<'_>, at: Option<Time>, patience: TimeDelta) -> (String, bool) {
     match at {
-        Some(at) => (age(scene.now - at), (scene.now - at).num_seconds() > 60),
+        Some(at) => (age(scene.now - at), scene.now - at > patience),
         None => ("never".to_owned(), true),
     }
 }
@@ -150,12 +158,13 @@ pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, 
     };
     canvas.right(area.x, area.y, end, &[p("last", faint)]);
     let signals = scene.feed.signals.values().map(|s| {
-        let says = format!("signal, every {}", age(super::numbers::delta(s.interval)));
+        let says = format!("signal, every {}", age(delta(s.interval)));
         (
             s.name.as_str(),
             says,
             &s.problem,
             Scene::last(s).map(|(at, _)| at),
+            delta(s.interval * 2),
         )
     });
     let executors = scene.feed.executors.values().map(|e| {
@@ -163,15 +172,15 @@ pub(super) fn endpoints(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, 
             || "no slots of its own".to_owned(),
             |n| super::numbers::of(u64::from(n), "slot"),
         );
-        (e.name.as_str(), says, &e.problem, e.seen)
+        (e.name.as_str(), says, &e.problem, e.seen, SILENT)
     });
     let all: Vec<_> = signals.chain(executors).collect();
     let mut y = area.y + 1;
-    for (name, says, problem, at) in &all {
+    for (name, says, problem, at, patience) in &all {
         if y >= area.bottom() {
             return;
         }
-        let (last, old) = seen(scene, *at);
+        let (last, old) = seen(scene, *at, *patience);
         let ink = look.ink(if old { Token::Warn } else { Token::Muted });
         let right = canvas.right(area.x, y, end, &[p(last, ink)]);
         let x = canvas.put(area.x, y, right, name, look.ink(Token::Text));

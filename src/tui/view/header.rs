@@ -273,6 +273,11 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     let Some(value) = scene.fresh(signal) else {
         return (label, no_sample(scene, signal, slot.room()));
     };
+    if let Some(old) = scene.aged(signal) {
+        let now = p(lag(value, signal.unit), muted);
+        let old = p(format!(" {} old", age(old)), look.bold(Token::Warn));
+        return (label, vec![now, old]);
+    }
     let now = p(
         lag(value, signal.unit),
         look.bold(Scene::lag_token(signal, value)),

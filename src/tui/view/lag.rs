@@ -1,11 +1,16 @@
 //! The lag of the binding signal: chart, thresholds, and under it on the same axis the limit and what ran.
 
+mod axis;
+
+pub(super) use axis::Axis;
+
 use super::{
     calendar::name,
     header::Trend,
-    numbers::{clock, level},
+    lag_heat::Heatmap,
+    numbers::{age, clock, level},
     scene::Scene,
-    sentences::held_by_signal,
+    sentences::{clauses, held_by_signal},
 };
 use crate::{
     config::Unit,
@@ -16,17 +21,18 @@ use crate::{
         widgets::{
             canvas::{Canvas, p},
             chart::{Chart, Threshold},
-            fit::wrap,
+            fit::{columns, wrap},
             strip::{Step, draw as draw_strip},
         },
     },
 };
+use axis::Span;
 use chrono::{TimeDelta, Timelike};
 use ratatui::layout::Rect;
 
 /// What stands around the chart.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Around {
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
     /// The strip of the running weight under that of the limit.
     pub running: bool,
     /// The times under the strips.
@@ -35,95 +41,20 @@ pub(super) struct Around {
     pub actions: bool,
     /// Columns right of the chart for the labels, with the gap before them.
     pub labels: u16,
+    /// What the signal is made of, between chart and strips; its names stand left of them all.
+    pub heat: Option<&'a Heatmap<'a>>,
+    /// The law's one line under everything, where it is told.
+    pub law: Option<&'a str>,
 }
 
 /// Label columns of a panel, and of the page.
 pub(super) const SLIM: u16 = 12;
 pub(super) const ROOMY: u16 = 15;
 
-/// The time axis.
-#[derive(Debug, Clone, Copy)]
-struct Axis {
-    start: Time,
-    /// Seconds of one cell.
-    cell: f64,
-    /// Cells of the past.
-    past: u16,
-    /// All cells.
-    cells: u16,
-    /// Columns after them.
-    labels: u16,
-}
-
-/// How much time the chart shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
-    minutes: u16,
-    /// The last part is to come.
-    draining: bool,
-}
-
-impl Span {
-    /// An hour, or less while less is known; while lag drains at most half an hour, of which the last part is to come.
-    fn of(signal: Option<&SignalView>, now: Time, draining: bool) -> Self {
-        let first = signal.and_then(|s| s.samples.front()).map(|(at, _)| *at);
-        let known = first.map_or(60, |at| (now - at).num_minutes());
-        let most = if draining { 30 } else { 60 };
-        let minutes = match known {
-            ..5 => 5,
-            5..15 => 15,
-            15..30 => 30,
-            _ => 60,
-        };
-        Self {
-            minutes: minutes.min(most),
-            draining,
-        }
-    }
-
-    fn words(self) -> String {
-        match (self.minutes, self.draining) {
-            (60, _) => "last hour".to_owned(),
-            (m, true) => format!("{m}m, dots = predicted"),
-            (m, false) => format!("last {m}m"),
-        }
-    }
-
-    fn short(self) -> String {
-        if self.minutes == 60 {
-            "1 h".to_owned()
-        } else {
-            format!("{}m", self.minutes)
-        }
-    }
-}
-
-impl Axis {
-    fn new(cells: u16, labels: u16, now: Time, span: Span) -> Self {
-        let window = f64::from(span.minutes) * 60.0;
-        let future = if span.draining { cells * 10 / 56 } else { 0 };
-        let cell = window / f64::from(cells.max(1));
-        let past = cells - future;
-        let span = TimeDelta::milliseconds((f64::from(past) * cell * 1_000.0) as i64);
-        Self {
-            start: now - span,
-            cell,
-            past,
-            cells,
-            labels,
-        }
-    }
-
-    /// The cell of an instant, if it is on the axis.
-    fn cell_of(&self, at: Time) -> Option<u16> {
-        let offset = (at - self.start).num_milliseconds() as f64 / 1_000.0 / self.cell;
-        (offset >= 0.0 && offset < f64::from(self.cells)).then_some(offset as u16)
-    }
-}
-
-/// Draws the panel: title, chart, strips.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, around: Around) {
-    if area.height < 2 || area.width <= around.labels + 4 {
+/// Draws the panel: title, chart, heatmap, strips.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, around: Around<'_>) {
+    let names = around.heat.map_or(0, |heat| heat.names);
+    if area.height < 2 || area.width <= around.labels + names + 4 {
         return;
     }
     let draining = scene
@@ -135,28 +66,46 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, aroun
     let Some(signal) = scene.signal else {
         return without_signal(canvas, area, scene, around.actions);
     };
-    let below = 1 + u16::from(around.running) + u16::from(around.times);
+    let heat_rows = around.heat.map_or(0, |heat| heat.rows);
+    let strips = 1 + u16::from(around.running) + u16::from(around.times);
+    let below = strips + heat_rows + u16::from(around.law.is_some());
     let rows = area.height.saturating_sub(1 + below);
-    let axis = Axis::new(area.width - around.labels, around.labels, scene.now, span);
+    let cells = area.width - around.labels - names;
+    let axis = Axis::new(cells, around.labels, scene.now, span);
+    let x = area.x + names;
     chart(
         canvas,
         Rect {
+            x,
             y: area.y + 1,
+            width: area.width - names,
             height: rows,
-            ..area
         },
         scene,
         signal,
         axis,
     );
     let mut y = area.y + 1 + rows;
-    limit_strip(canvas, area.x, y, scene, axis);
+    if let Some(heat) = around.heat {
+        let height = heat_rows.min(area.bottom().saturating_sub(y));
+        heat.draw(canvas, Rect { y, height, ..area }, scene, axis);
+        y += heat_rows;
+    }
+    limit_strip(canvas, x, y, scene, axis);
     if around.running {
         y += 1;
-        running_strip(canvas, area.x, y, scene, axis);
+        running_strip(canvas, x, y, scene, axis);
     }
     if around.times {
-        times(canvas, area.x, y + 1, scene, axis);
+        y += 1;
+        times(canvas, x, y, scene, axis);
+    }
+    if let Some(law) = around.law.filter(|_| y + 1 < area.bottom()) {
+        let look = scene.look;
+        let x = canvas.put(area.x, y + 1, area.right(), "law ", look.ink(Token::Faint));
+        let room = area.right().saturating_sub(x);
+        let says = clauses(law, |s| columns(s) <= room);
+        canvas.put(x, y + 1, area.right(), says, look.ink(Token::Text));
     }
 }
 
@@ -183,6 +132,15 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, span: Span) {
         canvas.put(x + 2, area.y, end, &text, look.ink(Token::Warn));
         return;
     }
+    if let Some(old) = scene.aged(signal) {
+        let text = format!(
+            "as of {}, {} old",
+            clock(scene.now - old, scene.now, scene.zone),
+            age(old)
+        );
+        canvas.put(x + 2, area.y, end, &text, look.ink(Token::Warn));
+        return;
+    }
     let (long, short) = match signal.unit {
         Unit::Seconds => ("seconds behind", "s behind"),
         Unit::Messages => ("messages behind", "messages"),
@@ -190,9 +148,7 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, span: Span) {
     };
     let full = format!("{long}, {}", span.words());
     let room = end.saturating_sub(x + 2);
-    let text = if crate::tui::widgets::fit::columns(&full) <= room.min(45).max(room.saturating_sub(6))
-        && area.width >= 60
-    {
+    let text = if columns(&full) <= room.min(45).max(room.saturating_sub(6)) && area.width >= 60 {
         full
     } else {
         format!("{short}, {}", span.short())
@@ -406,12 +362,13 @@ fn labels(
     let row = up
         .or_else(|| (0..own).rev().find(|row| !taken.contains(row)))
         .unwrap_or(own);
-    let (text, token) = match fresh {
-        Some(value) => (
+    let (text, token) = match (fresh, scene.aged(signal)) {
+        (Some(value), None) => (
             format!("now {}", level(value, signal.unit)),
             Scene::lag_token(signal, value),
         ),
-        None => ("now ?".to_owned(), Token::Warn),
+        (Some(value), Some(_)) => (format!("was {}", level(value, signal.unit)), Token::Muted),
+        (None, _) => ("now ?".to_owned(), Token::Warn),
     };
     // Padded, so that nothing of a longer label below it is left standing.
     let text = format!("{text:<0$}", usize::from(columns.saturating_sub(1)));

@@ -19,9 +19,11 @@ pub mod help;
 pub mod hints;
 mod inside;
 mod lag;
+mod lag_heat;
 mod lag_page;
 mod layout;
 mod log_page;
+mod lower;
 mod memo;
 pub mod numbers;
 mod overlay;
@@ -41,16 +43,16 @@ use super::{
     theme::{Level, Look, Token},
     widgets::canvas::{Canvas, p},
 };
-use crate::domain::Time;
+use crate::domain::{Time, ids::Name};
 use calendar::{Calendar, Drawn};
-use layout::{Lower, Page, Panels, Size};
+use layout::{Lower, Page, Size};
 use ratatui::{
     Frame,
     buffer::Buffer,
     layout::{Position, Rect},
 };
 use scene::Scene;
-use sentences::{blind_since, held_by_signal, state_word};
+use sentences::{held_by_signal, state_word};
 
 /// Whether a screen of this size always shows the day under the cursor beside the calendar.
 pub fn pins_the_day(width: u16, height: u16) -> bool {
@@ -142,7 +144,7 @@ fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) -> Option<Pos
         height: bottom.saturating_sub(y),
         ..area
     };
-    if opened_lag(scene) {
+    if is_lag_open(scene.app) {
         lag_page::draw(canvas, grid, scene);
         return None;
     }
@@ -211,7 +213,7 @@ fn legend_row(
 fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> Option<Position> {
     header::draw(canvas, area, scene);
     let page = layout::page(area, size);
-    if opened_lag(scene) {
+    if is_lag_open(scene.app) {
         let y = area.y + header::ROWS;
         let height = area.height.saturating_sub(header::ROWS + footer::ROWS);
         lag_page::draw(canvas, Rect { y, height, ..area }, scene);
@@ -228,17 +230,25 @@ fn home(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, size: Size) -> O
     };
     let drawn = band(canvas, scene, page, size, tall)?;
     if let Some(panels) = layout::panels(page.inner, drawn.rows, size, held || drawer) {
-        lower(canvas, scene, panels, size, drawer, held);
+        lower::draw(canvas, scene, panels, size, drawer, held);
     }
     if let Some(column) = page.side {
-        side(canvas, scene, column);
+        lower::side(canvas, scene, column);
     }
     drawn.cursor
 }
 
 /// What is opened is what has the focus: the day, or the lag panel.
-fn opened_lag(scene: &Scene<'_>) -> bool {
-    scene.app.focus == super::model::Panel::Lag && scene.has(|l| matches!(l, Layer::Drawer))
+fn is_lag_open(app: &App) -> bool {
+    app.focus == super::model::Panel::Lag && app.layers.iter().any(|l| matches!(l, Layer::Drawer))
+}
+
+/// The signal whose parts are on the screen: while the lag panel is opened, and always where there is room for them.
+pub fn signal_in_parts(app: &App, feed: &Feed, width: u16, height: u16) -> Option<Name> {
+    let wide = layout::size(Rect::new(0, 0, width, height)) == Size::Wide;
+    let backfill = app.backfill.as_ref().filter(|_| wide || is_lag_open(app))?;
+    let backfill = feed.state.backfills.get(backfill)?;
+    Some(scene::binding(feed, backfill)?.name.clone())
 }
 
 /// The calendar with its title. Returns what it used.
@@ -387,169 +397,6 @@ fn progress(
             look.state_ink(S::Pending)
         };
         canvas.dot(x + i as u16, y, look.glyphs.narrow(state), ink);
-    }
-}
-
-/// Lag at the left, then what needs to be read now: the drawer, a selection, a verdict, endpoints, or events.
-fn lower(canvas: &mut Canvas<'_>, scene: &Scene<'_>, panels: Panels, size: Size, drawer: bool, held: bool) {
-    let wide = size == Size::Wide;
-    if size == Size::Narrow && drawer {
-        let right = panels.right.unwrap_or(panels.lag);
-        let bottom = panels.below.unwrap_or(right).bottom().max(right.bottom());
-        let at = Rect {
-            x: panels.lag.x - 1,
-            width: right.right() + 1 - (panels.lag.x - 1),
-            height: bottom.saturating_sub(panels.lag.y),
-            ..panels.lag
-        };
-        drawer::draw(canvas, at, scene);
-        return;
-    }
-    let tall = panels.lag.height >= 13 || (held && !wide);
-    let around = lag::Around {
-        running: tall,
-        times: size != Size::Narrow || panels.lag.height >= 7,
-        labels: lag::SLIM,
-        actions: !wide,
-    };
-    lag::draw(canvas, panels.lag, scene, around);
-    if let Some(right) = panels.right {
-        right_panel(canvas, scene, right, size, drawer, held, panels.below.is_some());
-    }
-    if let Some(below) = panels.below {
-        events::draw(canvas, below, scene, false);
-    }
-}
-
-fn right_panel(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    at: Rect,
-    size: Size,
-    drawer: bool,
-    held: bool,
-    events_below: bool,
-) {
-    // A card reaches to the edge of the screen, so that its padding is the margin.
-    let card = Rect {
-        width: at.width + 1,
-        ..at
-    };
-    if drawer {
-        return drawer::draw(canvas, card, scene);
-    }
-    let narrow = size == Size::Narrow;
-    if !narrow && selection::draw(canvas, card, scene) {
-        return;
-    }
-    let blind = scene
-        .backfill
-        .is_some_and(|b| blind_since(scene.feed, b).is_some());
-    if narrow {
-        let executors = executors::rows(scene).min(4);
-        if at.height >= executors + 5 {
-            executors::draw(
-                canvas,
-                Rect {
-                    height: executors,
-                    ..at
-                },
-                scene,
-            );
-            let y = at.y + executors + 1;
-            return events::draw(
-                canvas,
-                Rect {
-                    y,
-                    height: at.bottom() - y,
-                    ..at
-                },
-                scene,
-                true,
-            );
-        }
-        return events::draw(canvas, at, scene, true);
-    }
-    if held && at.height >= 9 {
-        return verdict::draw(canvas, at, scene);
-    }
-    if blind {
-        return executors::endpoints(canvas, at, scene, Some(3));
-    }
-    let rows = executors::rows(scene).min(at.height.saturating_sub(3)).max(2);
-    executors::draw(
-        canvas,
-        Rect {
-            height: rows.min(at.height),
-            ..at
-        },
-        scene,
-    );
-    let y = at.y + rows + u16::from(events_below);
-    let mut rest = Rect {
-        y,
-        height: at.bottom().saturating_sub(y),
-        ..at
-    };
-    if events_below {
-        return plan_or_actions(canvas, rest, scene);
-    }
-    // Without a signal they stand where its chart would.
-    let wanted = actions::rows(scene).min(5);
-    if wanted > 0 && scene.signal.is_some() && actions::instead_of_plan(scene) && rest.height >= wanted + 4 {
-        let height = wanted;
-        actions::draw(canvas, Rect { height, ..rest }, scene);
-        rest.y += height;
-        rest.height -= height;
-    }
-    events::draw(canvas, rest, scene, false);
-}
-
-/// What starts next; of somebody else's backfill, which has no plan of ours, what was asked of its engine.
-fn plan_or_actions(canvas: &mut Canvas<'_>, at: Rect, scene: &Scene<'_>) {
-    if actions::instead_of_plan(scene) {
-        actions::draw(canvas, at, scene);
-    } else {
-        plan_panel::draw(canvas, at, scene);
-    }
-}
-
-fn side(canvas: &mut Canvas<'_>, scene: &Scene<'_>, column: Rect) {
-    let count = (scene.feed.signals.len() + scene.feed.executors.len()) as u16;
-    let deep = crate::tui::update::select::inside(scene.app, scene.feed).is_some();
-    let parts = layout::side(column, executors::rows(scene).min(8), (count + 1).min(12), deep);
-    if !selection::draw(
-        canvas,
-        Rect {
-            height: parts.drawer.height,
-            ..parts.drawer
-        },
-        scene,
-    ) {
-        drawer::draw(canvas, parts.drawer, scene);
-    }
-    if let Some(at) = parts.plan {
-        if scene
-            .backfill
-            .is_some_and(|b| held_by_signal(scene.feed, b, scene.now))
-            && at.height >= 9
-        {
-            // Here the column has a margin of its own.
-            verdict::draw(
-                canvas,
-                Rect {
-                    width: at.width - 1,
-                    ..at
-                },
-                scene,
-            );
-        } else {
-            plan_or_actions(canvas, at, scene);
-        }
-    }
-    executors::draw(canvas, parts.executors, scene);
-    if let Some(at) = parts.endpoints {
-        executors::endpoints(canvas, at, scene, None);
     }
 }
 

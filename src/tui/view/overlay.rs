@@ -3,6 +3,8 @@
 mod law;
 mod limit;
 
+pub(super) use law::line as law_line;
+
 use super::{
     chunk_words::{date, reason},
     dialog::{LABEL, Row, Sheet, VALUE, class, place},
@@ -113,10 +115,7 @@ pub(super) fn throttle(
         width: 78,
     };
     let (at, _) = sheet.draw(canvas, area, scene);
-    let y = at.y + 3 + slider_row;
-    if y >= at.bottom() {
-        return None;
-    }
+    let y = sheet.body_row(at, slider_row)?;
     Some(input(
         canvas,
         at.x + VALUE,

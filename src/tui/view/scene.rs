@@ -59,8 +59,19 @@ impl<'a> Scene<'a> {
     pub fn fresh(&self, signal: &SignalView) -> Option<f64> {
         let blind = self.feed.state.blind.contains_key(&signal.name);
         let (at, value) = signal.samples.back().copied()?;
-        let limit = super::numbers::delta(signal.interval * 4).max(chrono::TimeDelta::seconds(60));
-        value.filter(|_| !blind && self.now - at <= limit)
+        value.filter(|_| !blind && self.now - at <= Self::patience(signal))
+    }
+
+    /// A number that is older than this is none any more.
+    pub fn patience(signal: &SignalView) -> chrono::TimeDelta {
+        super::numbers::delta(signal.interval * 4).max(chrono::TimeDelta::seconds(60))
+    }
+
+    /// How old the newest poll of a signal is, where that is more than two of its intervals: then its number is told
+    /// with its age, and grey (case S07).
+    pub fn aged(&self, signal: &SignalView) -> Option<chrono::TimeDelta> {
+        let old = self.now - signal.samples.back()?.0;
+        (old > super::numbers::delta(signal.interval * 2)).then_some(old)
     }
 
     /// Ink for a lag: warn past soft, bad past hard.
@@ -105,7 +116,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-fn binding<'a>(feed: &'a Feed, backfill: &'a Backfill) -> Option<&'a SignalView> {
+/// The signal that binds a backfill, else the one nearest to its hard.
+pub(super) fn binding<'a>(feed: &'a Feed, backfill: &'a Backfill) -> Option<&'a SignalView> {
     let named = backfill
         .limit
         .signal

@@ -10,9 +10,11 @@ use crate::{
     domain::{
         Time,
         event::{Payload, Read, Rule},
+        spec::Law,
         state::{Backfill, ChunkState},
         tuning::Tuning,
     },
+    plan::room::Times,
     tui::{
         model::{Panel, SignalView},
         theme::Token,
@@ -222,10 +224,8 @@ fn drain_clock(
         &[p(remark, look.ink(Token::Faint))],
     );
     let to_soft = seconds_to(scene, signal, signal.soft);
-    let to_low = seconds_to(scene, signal, signal.low);
-    // The hold of the default law; a configured one is in the *why* sentence.
-    let hold = delta(Tuning::default().resume_hold).num_seconds() as f64;
-    let resume = resume_limit(scene, backfill);
+    let goes_on = GoesOn::of(scene, backfill, signal);
+    let to_low = seconds_to(scene, signal, goes_on.below);
     let rows = [
         (
             format!("below soft {}", level(signal.soft, signal.unit)),
@@ -233,13 +233,15 @@ fn drain_clock(
             Token::Muted,
         ),
         (
-            format!("below low {}", level(signal.low, signal.unit)),
+            format!("{} {}", goes_on.word, level(goes_on.below, signal.unit)),
             to_low,
             Token::Muted,
         ),
         (
-            format!("resume at {resume}"),
-            to_low.map(|s| s + hold),
+            goes_on
+                .limit
+                .map_or_else(|| "resume".to_owned(), |n| format!("resume at {n}")),
+            to_low.map(|s| s + goes_on.hold),
             Token::Text,
         ),
     ];
@@ -265,10 +267,44 @@ fn drain_clock(
             None => {
                 let passed = scene
                     .fresh(signal)
-                    .is_some_and(|v| (i == 0 && v <= signal.soft) || (i == 1 && v <= signal.low));
+                    .is_some_and(|v| (i == 0 && v <= signal.soft) || (i == 1 && v <= goes_on.below));
                 let text = if passed { "reached" } else { "unknown" };
                 canvas.put(area.x + 18, y, area.right(), text, look.ink(Token::Muted));
             }
+        }
+    }
+}
+
+/// What has to come true before the law goes on by itself.
+struct GoesOn {
+    word: &'static str,
+    /// Lag has to be below this ..
+    below: f64,
+    /// .. for so many seconds. Those of the default times; configured ones are in the *why* sentence.
+    hold: f64,
+    /// The limit then; `None`: that depends on the room there will be.
+    limit: Option<u32>,
+}
+
+impl GoesOn {
+    /// The classic law goes on below low, with half of what went wrong; the learned one below half of soft, with what
+    /// the model leaves room for.
+    fn of(scene: &Scene<'_>, backfill: &Backfill, signal: &SignalView) -> Self {
+        let report = scene.feed.throttle.as_ref().map(|(_, report)| report);
+        let learned = report.filter(|report| report.law == Law::Learned);
+        match learned.and_then(|report| report.terms.as_ref()) {
+            Some((_, terms)) => Self {
+                word: "below",
+                below: signal.soft / 2.0,
+                hold: Times::default().hold,
+                limit: terms.next.filter(|next| next.to > 0).map(|next| next.to),
+            },
+            None => Self {
+                word: "below low",
+                below: signal.low,
+                hold: delta(Tuning::default().resume_hold).num_seconds() as f64,
+                limit: Some(resume_limit(scene, backfill)),
+            },
         }
     }
 }

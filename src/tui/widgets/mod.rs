@@ -4,4 +4,5 @@ pub(crate) mod canvas;
 pub(crate) mod chart;
 pub(crate) mod fit;
 pub(crate) mod heat;
+pub(crate) mod lattice;
 pub(crate) mod strip;

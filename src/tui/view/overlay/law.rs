@@ -39,6 +39,8 @@ pub(super) fn rows<'a>(scene: &Scene<'_>, backfill: &Backfill, room: u16) -> Vec
         at: *at,
         binding: binding(report),
     };
+    // What is old is grey.
+    let text = if told.age().is_some() { muted } else { text };
     let mut rows = Vec::new();
     let mut row = |name: &'static str, says: Option<String>| {
         if let Some(says) = says {
@@ -51,6 +53,38 @@ pub(super) fn rows<'a>(scene: &Scene<'_>, backfill: &Backfill, room: u16) -> Vec
     row("next", told.next());
     row("memory", told.memory());
     rows
+}
+
+/// The law in one line: room, what runs, what one more costs, the peak that is foreseen, the next step. `None` for a
+/// backfill without a signal or without anything told of it. What is not known is said to be unknown.
+pub(in crate::tui::view) fn line(scene: &Scene<'_>, backfill: &Backfill) -> Option<String> {
+    let (at, report) = scene.feed.throttle.as_ref()?;
+    if backfill.spec.signals.is_empty() {
+        return None;
+    }
+    let told = Told {
+        scene,
+        report,
+        at: *at,
+        binding: binding(report),
+    };
+    let mut says = Vec::new();
+    says.extend(told.age().map(|age| format!("as of {age} ago")));
+    if let Some(terms) = told.terms().filter(|_| !told.is_blind()) {
+        let old = told.sampled();
+        says.extend(old.strip_prefix(", ").map(|old| format!("its sample is {old}")));
+        says.push(told.terms_in_short(terms));
+    } else {
+        if report.law == Law::Learned {
+            says.push("room unknown".to_owned());
+        }
+        says.extend(told.lag());
+    }
+    says.extend(told.next().map(|next| match told.is_blind() {
+        true => next,
+        false => format!("next: {next}"),
+    }));
+    (!says.is_empty()).then(|| says.join(", "))
 }
 
 /// The signal that binds, else the one with the least.
@@ -84,17 +118,79 @@ impl Told<'_> {
 
     fn law(&self) -> String {
         let of = self.binding.map_or(String::new(), |s| format!(" by {}", s.name));
-        let old = self.scene.now - self.at;
-        let age = if old > OLD {
-            format!(", as of {} ago", age(old))
-        } else {
-            String::new()
-        };
+        let age = self
+            .age()
+            .map_or(String::new(), |age| format!(", as of {age} ago"));
         format!(
             "{}, {}{of}{age}",
             self.report.law.word(),
             self.report.state.word()
         )
+    }
+
+    /// How old the report is, where that is worth a word.
+    fn age(&self) -> Option<String> {
+        let old = self.scene.now - self.at;
+        (old > OLD).then(|| age(old))
+    }
+
+    fn is_blind(&self) -> bool {
+        self.binding.is_some_and(|s| s.blind.is_some())
+    }
+
+    /// A change of lag a minute, with its unit.
+    fn a_minute(&self, lag: f64) -> String {
+        let unit = match self.unit() {
+            Unit::Seconds => " s",
+            Unit::Messages | Unit::Alerts => "",
+        };
+        format!("{}{unit}/min", level(lag, self.unit()))
+    }
+
+    fn terms_in_short(&self, terms: &Terms) -> String {
+        let (peak, in_s) = terms.peak;
+        let peak = if in_s > 0.0 {
+            let comes = self.at + TimeDelta::seconds(in_s as i64);
+            let at = short_clock(comes, self.scene.now, self.scene.zone);
+            format!("peak {} foreseen at {at}", lag(peak, self.unit()))
+        } else {
+            "no peak ahead".to_owned()
+        };
+        format!(
+            "room {:.1}, running {}, one more costs +{}, {peak}",
+            terms.room.max(0.0),
+            terms.running,
+            self.a_minute(terms.costs)
+        )
+    }
+
+    /// The level below which lag must come before the learned law goes on, and in how many seconds it is there by the
+    /// model: `None` where it is not falling, `Some(0.0)` where it is there.
+    fn drain(&self, terms: &Terms) -> Option<(f64, Option<f64>)> {
+        let name = &self.binding?.name;
+        let soft = self.scene.feed.signals.get(name)?.soft;
+        let calm = soft / 2.0;
+        if terms.lag <= calm {
+            return Some((calm, Some(0.0)));
+        }
+        let slope = (terms.drift + terms.costs * f64::from(terms.running)) / 60.0;
+        Some((calm, (slope < 0.0).then(|| (calm - terms.lag) / slope)))
+    }
+
+    /// What has to happen before the learned law goes on from nothing.
+    fn until_calm(&self, terms: &Terms) -> Option<String> {
+        let (calm, drains) = self.drain(terms)?;
+        let below = lag(calm, self.unit());
+        Some(match drains {
+            Some(seconds) if seconds > 86_400.0 => format!("lag OK below {below}, in more than a day"),
+            Some(seconds) if seconds > 0.0 => {
+                let ok = self.at + TimeDelta::seconds(seconds as i64);
+                let ok = short_clock(ok, self.scene.now, self.scene.zone);
+                format!("lag OK at {ok}, below {below}")
+            }
+            Some(_) => format!("lag is OK below {below}, room for one is not there yet"),
+            None => format!("lag has to fall below {below} and does not fall"),
+        })
     }
 
     fn terms(&self) -> Option<&Terms> {
@@ -121,6 +217,7 @@ impl Told<'_> {
             let silent = self.in_seconds(blind.age.as_secs_f64());
             return Some(format!("no valid sample for {silent}: {}{last}", blind.why));
         }
+        let sampled = self.sampled();
         if let Some(terms) = self.terms() {
             let (peak, in_s) = terms.peak;
             let comes = self.at + TimeDelta::seconds(in_s as i64);
@@ -134,7 +231,7 @@ impl Told<'_> {
                 ", not rising".to_owned()
             };
             return Some(format!(
-                "{}{peak}, held around {}",
+                "{}{sampled}{peak}, held around {}",
                 lag(terms.lag, self.unit()),
                 lag(terms.set_point, self.unit())
             ));
@@ -147,7 +244,15 @@ impl Told<'_> {
             Some(_) => ", flat".to_owned(),
             None => ", too few samples for a slope".to_owned(),
         };
-        Some(format!("{mean} smoothed{moves}"))
+        Some(format!("{mean} smoothed{sampled}{moves}"))
+    }
+
+    /// How old the newest sample is, where that is more than two intervals (case S07).
+    fn sampled(&self) -> String {
+        let name = self.binding.map(|s| &s.name);
+        let view = name.and_then(|name| self.scene.feed.signals.get(name));
+        let old = view.and_then(|view| self.scene.aged(view));
+        old.map_or(String::new(), |old| format!(", {} old", age(old)))
     }
 
     fn next(&self) -> Option<String> {
@@ -172,7 +277,14 @@ impl Told<'_> {
                 self.in_seconds(left.as_secs_f64())
             ));
         }
-        if let Some(drains) = signal.to_soft {
+        if let Some(terms) = self
+            .terms()
+            .filter(|t| self.report.limit == 0 && t.next.is_none())
+        {
+            return self.until_calm(terms);
+        }
+        // Under the learned law it is the model that foretells.
+        if let Some(drains) = signal.to_soft.filter(|_| self.terms().is_none()) {
             let ok = self.scene.now + TimeDelta::from_std(drains).unwrap_or_default();
             return Some(format!(
                 "lag OK at {}",
@@ -210,6 +322,7 @@ impl Told<'_> {
         let verb = match next.rule {
             Rule::Cut => "cut",
             Rule::Grow => "grows",
+            Rule::Resume | Rule::Probe => "resumes, limit",
             _ => "changes",
         };
         format!("{verb} {} to {} {wait}", self.report.limit, next.to)

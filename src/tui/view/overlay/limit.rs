@@ -75,10 +75,7 @@ pub(super) fn draw(
         width: 78,
     };
     let (at, _) = sheet.draw(canvas, area, scene);
-    let y = at.y + 3 + line;
-    if y >= at.bottom() {
-        return None;
-    }
+    let y = sheet.body_row(at, line)?;
     let remark = if typed.is_empty() {
         "enter on nothing leaves it as it is"
     } else {
