@@ -83,7 +83,7 @@ fn read<T: FromStr<Err: std::fmt::Display>>(report: &mut Report<'_>, entry: &Ent
     match found.parse() {
         Ok(value) => Some(value),
         Err(expected) => {
-            entry.problem(report, quoted(found), &expected.to_string(), "");
+            entry.problem(report, quoted(found), expected.to_string(), "");
             None
         }
     }
