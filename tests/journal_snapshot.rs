@@ -60,7 +60,7 @@ fn the_fold_does_not_change_without_its_version() {
 fn the_canonical_script_holds_every_kind_of_event_and_folds_to_many_states() {
     let events = script(4711, 20_000);
     let kinds: BTreeSet<&str> = events.iter().map(|e| every_kind(&e.payload)).collect();
-    assert_eq!(kinds.len(), 44, "{kinds:?}");
+    assert_eq!(kinds.len(), 45, "{kinds:?}");
     let mut states = BTreeSet::new();
     let mut state = State::default();
     for event in stored(&events) {
@@ -129,6 +129,7 @@ fn every_kind(payload: &Payload) -> &'static str {
         | P::Braked { .. }
         | P::BlindSince { .. }
         | P::SeenAgain { .. }
+        | P::SignalGone { .. }
         | P::BreakerOpened { .. }
         | P::BreakerClosed {}
         | P::StoppedOnFailure { .. }

@@ -160,6 +160,11 @@ fn of(payload: &Payload) -> String {
         Payload::LimitChanged { change } => change.why.clone(),
         Payload::BlindSince { signal, why, .. } => format!("no valid sample of {signal}: {why}"),
         Payload::SeenAgain { signal } => format!("{signal} gives valid samples again"),
+        Payload::SignalGone { signal } => {
+            format!(
+                "{signal} is not in the configuration any more: it protects nothing and holds nothing back"
+            )
+        }
         Payload::BreakerOpened { why, .. } => format!("breaker open: {why}"),
         Payload::BreakerClosed {} => "breaker closed".to_owned(),
         Payload::StoppedOnFailure { why, .. } => format!("on_failure stops further starts: {why}"),

@@ -353,6 +353,11 @@ pub enum Payload {
         /// The signal.
         signal: Name,
     },
+    /// The configuration no longer has a signal that was blind: it protects nothing any more, and holds nothing back.
+    SignalGone {
+        /// The signal.
+        signal: Name,
+    },
     /// Too many chunks failed alike; starts stop.
     BreakerOpened {
         /// The cause in words.
@@ -555,6 +560,7 @@ impl Payload {
             Self::Braked { .. } => ("braked", 1),
             Self::BlindSince { .. } => ("blind-since", 1),
             Self::SeenAgain { .. } => ("seen-again", 1),
+            Self::SignalGone { .. } => ("signal-gone", 1),
             Self::BreakerOpened { .. } => ("breaker-opened", 1),
             Self::BreakerClosed {} => ("breaker-closed", 1),
             Self::StoppedOnFailure { .. } => ("stopped-on-failure", 1),
@@ -595,6 +601,7 @@ impl Payload {
             "braked",
             "blind-since",
             "seen-again",
+            "signal-gone",
             "breaker-opened",
             "breaker-closed",
             "stopped-on-failure",

@@ -10,14 +10,14 @@ use super::{
     calendar::cut,
     event::{Event, Payload, Read, Verdict},
     failure::{Failure, FailureClass},
-    ids::{ChunkId, ExternalId},
+    ids::{ChunkId, ExternalId, Name},
     spec::Spec,
     state::{
         Attempt, Backfill, BlindSignal, Chunk, ChunkState, Holder, Mark, Pause, Phase, Refusal, State,
         new_chunk,
     },
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How many refusals and how many recent ends are remembered.
 const REFUSALS: usize = 100;
@@ -44,13 +44,19 @@ impl State {
             None => self.apply_to_journal(event, payload),
             Some(id) => match (payload, self.backfills.get_mut(id)) {
                 (Payload::Started { spec, hash }, None) => {
-                    let backfill =
+                    let mut backfill =
                         Backfill::new(id.clone(), (**spec).clone(), hash.clone(), mark(event), event.seq);
+                    backfill.blind = blind_of(&backfill.spec, &self.blind);
                     self.backfills.insert(id.clone(), backfill);
                     Ok(())
                 }
                 (Payload::Started { .. }, Some(_)) => Err(format!("{id} was started before")),
                 (_, None) => Err(format!("there is no backfill {id}")),
+                (Payload::Amended { .. }, Some(backfill)) => {
+                    let folded = backfill.apply(event, payload);
+                    backfill.blind = blind_of(&backfill.spec, &self.blind);
+                    folded
+                }
                 (_, Some(backfill)) => backfill.apply(event, payload),
             },
         };
@@ -94,9 +100,16 @@ impl State {
                     .entry(signal.clone())
                     .and_modify(|b| b.why.clone_from(why))
                     .or_insert(blind);
+                let blinded = self.backfills.values_mut();
+                for backfill in blinded.filter(|b| b.spec.signals.contains(signal)) {
+                    backfill.blind.insert(signal.clone());
+                }
             }
-            Payload::SeenAgain { signal } => {
+            Payload::SeenAgain { signal } | Payload::SignalGone { signal } => {
                 self.blind.remove(signal);
+                for backfill in self.backfills.values_mut() {
+                    backfill.blind.remove(signal);
+                }
             }
             Payload::ConfigReloaded { .. } => self.config_error = None,
             Payload::ConfigRejected { error } => self.config_error = Some(error.clone()),
@@ -104,6 +117,12 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// The signals of an order that are blind.
+fn blind_of(spec: &Spec, blind: &BTreeMap<Name, BlindSignal>) -> BTreeSet<Name> {
+    let signals = spec.signals.iter();
+    signals.filter(|s| blind.contains_key(*s)).cloned().collect()
 }
 
 /// What can be said to a backfill that somebody else started: everything that speaks of our own plan cannot.

@@ -217,6 +217,8 @@ pub struct Backfill {
     pub force: Option<(Force, Mark)>,
     /// The controller's limit.
     pub limit: LimitState,
+    /// Its protecting signals that give no valid samples.
+    pub blind: BTreeSet<Name>,
     /// The open breaker.
     pub breaker: Option<Breaker>,
     /// Set while `on_failure` stops further starts.
@@ -308,6 +310,7 @@ impl Backfill {
             cap: None,
             force: None,
             limit,
+            blind: BTreeSet::new(),
             breaker: None,
             asked: VecDeque::new(),
             native_pause: None,

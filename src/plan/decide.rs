@@ -85,7 +85,9 @@ pub struct Allowed {
 pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
     let controller = Controller {
         limit: backfill.limit.value,
-        forcible: !stopped_by_signal(backfill) && backfill.limit.rule != Rule::Blind,
+        forcible: !stopped_by_signal(backfill)
+            && backfill.limit.rule != Rule::Blind
+            && backfill.blind.is_empty(),
     };
     let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
     let force = backfill.force.as_ref().map(|(force, _)| *force);

@@ -323,3 +323,38 @@ fn who_forces_the_limit_forces_the_starts_with_it() {
     });
     assert_eq!(night.decide().len(), 5);
 }
+
+/// From the first moment on, not only when blindness has lowered the limit.
+#[test]
+fn a_force_raises_nothing_while_a_signal_of_the_backfill_is_blind() {
+    let mut night = Night::new(10).max_limit(8).signals(&["lag"]);
+    night.limit_to(2);
+    let force = Force {
+        limit: 6,
+        until: night.now + chrono::TimeDelta::hours(1),
+    };
+    night.human(Payload::Forced { force: Some(force) });
+    let limit = |night: &Night| allowed(night.backfill(), night.now).limit;
+    assert_eq!(limit(&night), 6);
+    let blind = |signal: &str| Payload::BlindSince {
+        signal: signal.parse().unwrap(),
+        last: None,
+        why: "empty result".to_owned(),
+    };
+    night.journal(blind("other"));
+    assert_eq!(limit(&night), 6, "it does not protect this one");
+    night.journal(blind("lag"));
+    assert_eq!(limit(&night), 2);
+    let signal: Name = "lag".parse().unwrap();
+    night.journal(Payload::SeenAgain {
+        signal: signal.clone(),
+    });
+    assert_eq!(limit(&night), 6);
+    night.journal(blind("lag"));
+    night.journal(Payload::SignalGone { signal });
+    assert_eq!(
+        limit(&night),
+        6,
+        "a signal that is gone holds nothing back (case B25)"
+    );
+}

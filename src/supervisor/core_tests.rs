@@ -344,6 +344,27 @@ fn a_signal_that_left_the_configuration_throttles_nothing_and_binds_nothing() {
     }
 }
 
+/// Case B25: a signal that was blind when it left the configuration is not called blind any more.
+#[test]
+fn a_blind_signal_that_left_the_configuration_is_blind_no_more() {
+    let lag: crate::domain::ids::Name = "lag".parse().unwrap();
+    let mut desk = Desk::new(Night::new(3).signals(&["lag"]));
+    desk.core.limits.reconfigure(&[(lag.clone(), signal())].into());
+    desk.tick();
+    desk.night.journal(Payload::BlindSince {
+        signal: lag.clone(),
+        last: None,
+        why: "empty result".to_owned(),
+    });
+    desk.seen = desk.night.state.clone();
+    desk.tick();
+    assert!(desk.seen.blind.contains_key(&lag), "it is configured");
+    desk.core.limits.reconfigure(&BTreeMap::new());
+    desk.tick();
+    let backfill = desk.seen.by_name("orders").unwrap();
+    assert!(desk.seen.blind.is_empty() && backfill.blind.is_empty());
+}
+
 /// An executor that cannot find out whether an attempt is wanted is not asked again without end.
 #[test]
 fn not_wanted_is_a_failure_unless_somebody_wanted_the_end() {

@@ -180,6 +180,7 @@ impl Limits {
     pub fn tick(&mut self, state: &State, around: &Surroundings, now: Time) -> Vec<NewEvent> {
         let boot = boot_now();
         let mut events = self.follow_orders(state, around, now);
+        events.extend(self.gone(state, now));
         let configured = std::mem::take(&mut self.reconfigured);
         if !configured && self.ticked.is_some_and(|t| boot.since(t) < TICK) {
             return events;
@@ -204,6 +205,21 @@ impl Limits {
             self.govern(state, backfill, &load, around, now, &mut events);
         }
         events
+    }
+
+    /// Blind signals that the configuration no longer has: what they last said counts no more (case B25).
+    fn gone(&self, state: &State, now: Time) -> Vec<NewEvent> {
+        let gone = state.blind.keys().filter(|s| !self.levels.contains_key(*s));
+        gone.map(|signal| NewEvent {
+            at: now,
+            actor: Actor::supervisor(),
+            reason: None,
+            backfill: None,
+            payload: Payload::SignalGone {
+                signal: signal.clone(),
+            },
+        })
+        .collect()
     }
 
     /// Lets the learned law decide, and brakes where it says so.
@@ -470,7 +486,9 @@ fn collect(
         let (actor, payload) = outcome.into_event();
         let known = match &payload {
             Payload::BlindSince { signal, .. } => state.blind.contains_key(signal),
-            Payload::SeenAgain { signal } => !state.blind.contains_key(signal),
+            Payload::SeenAgain { signal } | Payload::SignalGone { signal } => {
+                !state.blind.contains_key(signal)
+            }
             _ => false,
         };
         let about = matches!(payload, Payload::LimitChanged { .. }).then(|| backfill.id.clone());

@@ -470,7 +470,8 @@ impl Script {
                 last: (variant & 2 == 0).then_some(second(self.clock - 30)),
                 why: words,
             },
-            36 => Payload::SeenAgain { signal: name("lag") },
+            36 if variant & 8 == 0 => Payload::SeenAgain { signal: name("lag") },
+            36 => Payload::SignalGone { signal: name("lag") },
             37 => Payload::BreakerOpened {
                 why: words,
                 retry_at: soon,
@@ -487,6 +488,7 @@ impl Script {
                 | Payload::StopSupervising {}
                 | Payload::BlindSince { .. }
                 | Payload::SeenAgain { .. }
+                | Payload::SignalGone { .. }
                 | Payload::ConfigReloaded { .. }
                 | Payload::ConfigRejected { .. }
         );

@@ -138,6 +138,7 @@ impl Journal {
                 | Payload::LeaseTaken { .. }
                 | Payload::BlindSince { .. }
                 | Payload::SeenAgain { .. }
+                | Payload::SignalGone { .. }
         );
         self.events.push(Event {
             seq: self.events.len() as u64 + 1,

@@ -489,6 +489,12 @@ fn command(event: &Event, scene: &Scene<'_>, payload: &Payload) -> Line {
             format!("{signal} gives samples again"),
             "seen again",
         ),
+        Payload::SignalGone { signal } => say(
+            Token::Info,
+            '-',
+            format!("{signal} is not in the configuration any more"),
+            "signal gone",
+        ),
         Payload::BreakerOpened { why, .. } => {
             say(Token::Bad, held, format!("breaker open: {why}"), "breaker open")
         }

@@ -287,14 +287,8 @@ impl World {
             prop_assert!(intents.len() <= usize::from(!soon), "paced");
         }
         let starting: u32 = intents.iter().map(|i| i.weight).sum();
-        // The decision knows the last rule in the journal and not the throttle: it takes a force as long as blindness
-        // has not lowered the limit.
-        let most = match state {
-            ThrottleState::Blind => limit.max(forced.min(cap.unwrap_or(MAX)).min(MAX)),
-            _ => limit,
-        };
         prop_assert!(
-            intents.is_empty() || before + starting <= most,
+            intents.is_empty() || before + starting <= limit,
             "{before} run, {starting} start, {limit} may: {state:?}"
         );
         for intent in intents {
