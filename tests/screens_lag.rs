@@ -231,7 +231,7 @@ fn a_number_that_is_older_than_two_intervals_is_grey_and_tells_its_age_wherever_
             .lines()
             .find(|l| l.contains("orders-live") && l.contains("900"));
         assert!(
-            health.is_some_and(|l| l.trim_end().ends_with("40s old")),
+            health.is_some_and(|l| l.trim_end().ends_with("late 40s")),
             "{page}"
         );
         let panel = |age| {

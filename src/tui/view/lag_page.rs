@@ -264,7 +264,7 @@ fn row(
     let health = match (&signal.problem, Scene::last(signal)) {
         (Some(problem), _) => p(problem.clone(), look.ink(Token::Warn)),
         (None, Some((at, _))) if old.is_some() => {
-            p(format!("{} old", age(scene.now - at)), look.ink(Token::Warn))
+            p(format!("late {}", age(scene.now - at)), look.ink(Token::Warn))
         }
         (None, Some((at, _))) => p(format!("ok {}", age(scene.now - at)), look.ink(Token::Muted)),
         (None, None) => p("no sample yet", look.ink(Token::Warn)),
