@@ -27,7 +27,7 @@ const CANONICAL: &[(u32, &str)] = &[
     (5, "d1f786020a68433baf372130"),
     (6, "b0bf3674d354c825fa02ca34"),
     (7, "dd4332834c8966e53cd2f571"),
-    (8, "7170709acf6b2051f30c23be"),
+    (8, "f01c7e5abe1914d7d0d44e27"),
 ];
 
 fn holder(journal: &mut Journal) -> u64 {

@@ -1,13 +1,15 @@
 //! The same night as in the pictures of the look: three years of orders, lag passes soft at 03:08:30 and hard at
 //! 03:12:00. Made of real events, folded by the real fold.
-#![allow(dead_code)] // Each test binary uses its own part of the night.
+#![allow(dead_code, unused_imports)] // Each test binary uses its own part of the night.
 
 pub mod cases;
+mod drawn;
 pub mod inside;
 mod keys;
 pub mod parts;
 pub mod theirs;
 
+pub use drawn::{screen, text};
 pub use keys::hints;
 
 use backfill::{
@@ -30,11 +32,9 @@ use backfill::{
         inside::Pick,
         model::{App, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
         theme::{Level, Look},
-        view::draw_on,
     },
 };
 use chrono::{NaiveDate, TimeDelta, TimeZone, Utc};
-use ratatui::{buffer::Buffer, layout::Rect};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -571,31 +571,4 @@ pub fn app() -> App {
 
 pub fn look(theme: &str, level: Level, set: GlyphSet) -> Look {
     Look::new(theme, level, set).unwrap()
-}
-
-/// Draws a screen of a size.
-pub fn screen(size: (u16, u16), feed: &Feed, app: &App, look: &Look, now: Time) -> Buffer {
-    let area = Rect::new(0, 0, size.0, size.1);
-    let mut buf = Buffer::empty(area);
-    // Of somebody else's backfill with the keys as they are.
-    let theirs = app.backfill.as_ref().and_then(|id| feed.state.backfills.get(id));
-    let keys = match theirs.filter(|b| b.spec.attach.is_some()) {
-        Some(_) => backfill::tui::keymap::hints(app, feed),
-        None => hints(),
-    };
-    draw_on(&mut buf, area, feed, app, look, &keys, now);
-    buf
-}
-
-/// The characters of a screen, one line a row, trailing blanks cut.
-pub fn text(buf: &Buffer) -> String {
-    let mut out = String::new();
-    for y in 0..buf.area.height {
-        let line: String = (0..buf.area.width)
-            .map(|x| buf[(x, y)].symbol().to_owned())
-            .collect();
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
 }
