@@ -100,7 +100,10 @@ fn course(config: &Config, world: World, seed: u64, seconds: u64) -> Course {
             outcomes.extend(throttle.step(sample, &load, now(t), &config.tuning));
         }
         for outcome in outcomes {
-            if let Outcome::Limit(change) = outcome {
+            // Once more at the same limit it is said whether it was us.
+            if let Outcome::Limit(change) = outcome
+                && change.from != change.to
+            {
                 course.changes.push((t, change.rule));
             }
         }

@@ -223,6 +223,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
     let reason = why::stop(state, backfill, around)
+        .or_else(|| why::before_blackout(backfill, around.now))
         .map(|w| seen.refined(w, state, backfill, around.now))
         .map(|w| prompt::why(w, backfill, None, &ctx.config, around.now));
     let over: BTreeSet<AttemptId> = seen.ended_of(backfill).cloned().collect();
@@ -331,7 +332,7 @@ fn signal(ctx: &Context, state: &State, name: &Name, seen: &Seen, now: Time) -> 
     Signal {
         value: last.and_then(|s| s.value.as_ref().ok().copied()),
         age_s: last.map(|s| age(s.at) + s.age.unwrap_or_default().as_secs_f64()),
-        problem: state.blind.get(name).map(|b| b.why.clone()).or(newest_problem),
+        problem: newest_problem.or_else(|| state.blind.get(name).map(|b| b.why.clone())),
         measured: seen.is_measured(name),
         soft: config.map(|c| c.soft),
         hard: config.map(|c| c.hard),

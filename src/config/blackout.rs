@@ -16,6 +16,9 @@ use std::str::FromStr;
 const EXPECTED: &str =
     "a list of windows, as in [{ from = \"08:00\", to = \"20:00\", days = \"mon-fri\", timezone = \"UTC\" }]";
 
+/// All of them are looked at before each start; a week has no use for more.
+const MOST: usize = 100;
+
 /// Reads the windows; `zone` is the backfill's own, for those that name none.
 pub(super) fn windows(
     report: &mut Report<'_>,
@@ -26,6 +29,16 @@ pub(super) fn windows(
         return Some(Vec::new());
     };
     let items = entry.list(report, EXPECTED)?;
+    if items.len() > MOST {
+        let found = format!("{} windows", items.len());
+        entry.problem(
+            report,
+            found,
+            format!("at most {MOST} windows"),
+            "a window comes back every week by itself",
+        );
+        return None;
+    }
     let each: Vec<Option<Blackout>> = items.iter().map(|item| window(report, item, zone)).collect();
     let windows: Vec<Blackout> = each.into_iter().collect::<Option<_>>()?;
     if leaves_nothing(&windows) {
@@ -167,5 +180,7 @@ mod tests {
             assert!(error.contains(expected), "{written}: {error}");
             assert!(error.contains("backfills.orders.blackout"), "{written}: {error}");
         }
+        let many = format!("[{}]", r#"{ from = "08:00", to = "09:00" }, "#.repeat(101));
+        assert!(parsed(&many).unwrap_err().contains("at most 100 windows"));
     }
 }

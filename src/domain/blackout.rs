@@ -273,6 +273,21 @@ pub fn next(all: &[Blackout], at: Time) -> Option<Closed> {
     now(all, from)
 }
 
+/// The longest time between two blackouts from now on; `None`: there is no end to it, or no such time.
+pub fn longest_free(all: &[Blackout], from: Time) -> Option<TimeDelta> {
+    let mut at = match now(all, from) {
+        Some(closed) => closed.until?,
+        None => from,
+    };
+    let mut longest = None;
+    while at - from < HORIZON {
+        let closed = next(all, at)?;
+        longest = longest.max(Some(closed.from - at));
+        at = closed.until?;
+    }
+    longest
+}
+
 /// When so much work is done that goes on outside of blackouts only. `None`: not within some hundred of them.
 pub fn after(all: &[Blackout], from: Time, work: Duration) -> Option<Time> {
     let mut at = from;

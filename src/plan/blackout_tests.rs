@@ -73,7 +73,7 @@ fn a_chunk_that_would_still_run_when_the_blackout_begins_is_not_started() {
     assert_eq!(reason, "blackout");
     assert_eq!(
         text,
-        "takes about 20m and would still run when the blackout begins at 03:40 (in 19m); it starts after that"
+        "takes about 20m and would still run when the blackout begins at 03:40 UTC (in 19m); it starts after that"
     );
 }
 
@@ -136,4 +136,21 @@ fn nobody_lifts_a_blackout_by_force_or_by_a_rerun() {
     });
     night.human(Payload::HoldReleased { chunks });
     assert!(night.decide().is_empty());
+}
+
+#[test]
+fn what_fits_into_no_gap_is_told_so_instead_of_being_put_off_for_ever() {
+    let night = Night::new(5)
+        .deadline(Duration::from_secs(4 * 3600))
+        .blackout("04:00", "03:00");
+    let (reason, text, _) = why_of(&night, 0);
+    assert_eq!(reason, "blackout");
+    assert!(
+        text.ends_with("no time between blackouts is long enough for it"),
+        "{text}"
+    );
+    let all = why::before_blackout(night.backfill(), night.now).unwrap();
+    assert_eq!(all.reason, "blackout");
+    let open = Night::new(5).blackout("04:00", "05:00");
+    assert_eq!(why::before_blackout(open.backfill(), open.now), None);
 }

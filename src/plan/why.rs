@@ -4,7 +4,7 @@ mod attached;
 mod blackout;
 
 pub use attached::under_way;
-pub use blackout::sentence as blackout_words;
+pub use blackout::{ahead as before_blackout, sentence as blackout_words};
 
 use super::{
     decide::{self, Allowed, Stop, Surroundings},
@@ -388,7 +388,9 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
         Stop::Blind => Why::new(
             "blind",
             backfill.limit.why.clone(),
-            "make the signal answer: backfill check",
+            format!(
+                "make the signal answer: backfill check; if what it shows is true: backfill acknowledge {name}"
+            ),
         ),
         Stop::FirstSamples => Why::new(
             "blind",

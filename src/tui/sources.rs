@@ -270,7 +270,7 @@ impl Opened {
                 interval: signal.interval,
                 samples,
                 slope,
-                problem: blind.or(newest).or_else(|| warnings.get(name.as_str()).cloned()),
+                problem: newest.or(blind).or_else(|| warnings.get(name.as_str()).cloned()),
             };
             views.insert(name.clone(), view);
         }

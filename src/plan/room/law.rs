@@ -322,10 +322,11 @@ impl Law {
             self.set(now, view.max_limit);
             return (Rule::MaxLimit, Vec::new(), None);
         }
-        // Two samples past hard are enough, also when they are the first after a while.
+        // Two samples past hard are enough, also when they are the first after a while, or when nothing runs already
+        // because there was no room.
         let mut rule = self
             .past_thresholds()
-            .filter(|_| self.limit > 0)
+            .filter(|_| !view.paused)
             .unwrap_or(Rule::Same);
         if rule == Rule::Same
             && let Some((rule, cancel)) = self.blindness(view)

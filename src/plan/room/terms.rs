@@ -35,6 +35,8 @@ pub struct View<'a> {
     pub fresh: bool,
     /// `false`: something else keeps the limit from growing: a signal that advises, one that is not fresh.
     pub may_grow: bool,
+    /// It is paused already, and not only cut to nothing.
+    pub paused: bool,
     /// `false`: a latch or a hibernation keeps it at nothing.
     pub may_resume: bool,
     /// The share of an hour's work that may be lost to cancels; `None`: nothing is cancelled.

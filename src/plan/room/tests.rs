@@ -20,6 +20,7 @@ fn view(now: f64, running: &[Running], limit: u32, max_limit: u32) -> View<'_> {
         limit,
         fresh: true,
         may_grow: true,
+        paused: limit == 0,
         may_resume: true,
         cancel: Some(1.0),
         times: Times::default(),

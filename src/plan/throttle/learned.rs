@@ -116,6 +116,7 @@ impl Throttle {
             return None;
         }
         let before = law.model().room();
+        let paused = matches!(control.phase, Phase::Paused(_));
         let may_resume = match &control.phase {
             Phase::Paused(p) => !p.latched && p.hibernates_until.is_none(),
             _ => true,
@@ -129,6 +130,7 @@ impl Throttle {
             limit: control.limit,
             fresh,
             may_grow,
+            paused,
             may_resume,
             cancel: fleet.cancel,
             times: Times::from(tuning),

@@ -10,6 +10,7 @@ use crate::{
     },
     plan::decide::{self, LookAhead, Stop, Surroundings},
 };
+use std::time::Duration;
 
 /// One holds now. What would hold beneath it is told with it, or its end would be a disappointment.
 pub(super) fn holds(state: &State, backfill: &Backfill, around: &Surroundings) -> Why {
@@ -31,18 +32,38 @@ pub(super) fn holds(state: &State, backfill: &Backfill, around: &Surroundings) -
     }
 }
 
+/// One begins before anything that waits would be done, so that nothing starts although nothing else holds.
+pub fn ahead(backfill: &Backfill, now: Time) -> Option<Why> {
+    let ahead = LookAhead::of(backfill, now)?;
+    let waiting = decide::in_order(backfill, now);
+    let none_fits = waiting.iter().all(|c| ahead.too_long(backfill, c).is_some());
+    let takes = ahead.too_long(backfill, waiting.first().filter(|_| none_fits)?)?;
+    Some(too_long(backfill, &ahead, takes, now))
+}
+
 /// One begins before the chunk would be done.
 pub(super) fn comes(backfill: &Backfill, chunk: &Chunk, now: Time) -> Option<Why> {
     let ahead = LookAhead::of(backfill, now)?;
     let takes = ahead.too_long(backfill, chunk)?;
+    Some(too_long(backfill, &ahead, takes, now))
+}
+
+fn too_long(backfill: &Backfill, ahead: &LookAhead, takes: Duration, now: Time) -> Why {
     let zone = ahead.closed.window.timezone;
+    let longest = blackout::longest_free(&backfill.spec.blackout, now);
+    let fits_never = longest.and_then(|l| l.to_std().ok()).is_some_and(|l| l < takes);
+    let then = if fits_never {
+        "no time between blackouts is long enough for it"
+    } else {
+        "it starts after that"
+    };
     let text = format!(
-        "takes about {} and would still run when the blackout begins at {} (in {}); it starts after that",
+        "takes about {} and would still run when the blackout begins at {} (in {}); {then}",
         human::duration(takes),
-        ahead.closed.from.with_timezone(&zone).format("%H:%M"),
+        ahead.closed.from.with_timezone(&zone).format("%H:%M %Z"),
         human::duration((ahead.closed.from - now).to_std().unwrap_or_default()),
     );
-    Some(Why::new("blackout", text, way_out(backfill)))
+    Why::new("blackout", text, way_out(backfill))
 }
 
 /// `blackout 08:00 to 20:00 mon-fri Europe/Berlin: no starts for 4h10m more`.

@@ -547,3 +547,30 @@ fn after_a_kill_the_throttle_is_what_it_was_and_goes_on_the_same() {
         assert!(!learned.night.told.is_empty() || stays, "{story}");
     }
 }
+
+/// A cut to nothing is no pause: what comes after it has to be called by its name, or the screen says *running*.
+#[test]
+fn lag_past_hard_and_critical_is_a_pause_and_critical_also_where_nothing_was_allowed_before() {
+    let mut learned = Learned::at_rest();
+    learned.starts = false;
+    learned.running.truncate(1);
+    let mut lag = 1.0;
+    while learned.limit() > 0 {
+        lag += 0.5;
+        learned.next(Some(lag));
+    }
+    assert!(lag < 180.0, "cut to nothing before hard: {lag}");
+    let why = learned.night.last_change().why.clone();
+    assert_eq!(learned.night.state(), ThrottleState::Cut, "{why}");
+    while lag < 215.0 {
+        lag += 9.0;
+        learned.next(Some(lag));
+    }
+    assert_eq!(learned.night.state(), ThrottleState::PausedAuto);
+    assert!(learned.night.last_change().why.contains("was over hard 180"));
+    while lag < 1_000.0 {
+        lag += 40.0;
+        learned.next(Some(lag));
+    }
+    assert_eq!(learned.night.state(), ThrottleState::Critical);
+}
