@@ -21,10 +21,11 @@ pub fn simulate(json: bool, file: &Path, policies: &[Policy], seeds: u32) -> Don
 fn read(file: &Path) -> Result<Scenario, Exit> {
     let shown = text::clean(&file.display().to_string());
     let unreadable = |why: String| Exit::usage(format!("{shown} cannot be read: {why}"));
-    let size = std::fs::metadata(file)
-        .map_err(|e| unreadable(e.to_string()))?
-        .len();
-    if size > LARGEST {
+    let about = std::fs::metadata(file).map_err(|e| unreadable(e.to_string()))?;
+    if !about.is_file() {
+        return Err(unreadable("it is no ordinary file".to_owned()));
+    }
+    if about.len() > LARGEST {
         return Err(unreadable(
             "it is larger than 1 MiB, and no scenario is".to_owned(),
         ));

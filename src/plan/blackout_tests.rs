@@ -154,3 +154,17 @@ fn what_fits_into_no_gap_is_told_so_instead_of_being_put_off_for_ever() {
     let open = Night::new(5).blackout("04:00", "05:00");
     assert_eq!(why::before_blackout(open.backfill(), open.now), None);
 }
+
+/// What was intended before a crash is asked for anew.
+#[test]
+fn an_intent_that_never_left_is_not_sent_again_where_it_would_run_into_a_blackout() {
+    let mut night = Night::new(5)
+        .deadline(Duration::from_secs(600))
+        .blackout("04:00", "05:00");
+    let day = night.day(0);
+    night.intend(day);
+    let may = |night: &Night| decide::may_resubmit(&night.state, night.backfill(), day, &night.around());
+    assert!(may(&night), "48 minutes before");
+    night.later(39 * 60);
+    assert!(!may(&night), "nine minutes before");
+}

@@ -9,7 +9,7 @@ use crate::domain::{
     Time,
     blackout::{self, Closed},
     event::Rule,
-    ids::{AttemptId, BackfillId, Name},
+    ids::{AttemptId, BackfillId, ChunkId, Name},
     spec::{Lane, Order},
     state::{Backfill, BackfillState, Chunk, ChunkState, State},
     tuning::Tuning,
@@ -204,10 +204,13 @@ pub fn executor_problem(backfill: &Backfill, around: &Surroundings) -> Option<St
     }
 }
 
-/// Whether an attempt that was intended before a restart may still be sent: nothing stops its backfill and it still
-/// fits the limit that holds now.
-pub fn may_resubmit(state: &State, backfill: &Backfill, around: &Surroundings) -> bool {
+/// Whether an attempt that was intended before a restart may still be sent: nothing stops its backfill, it still fits
+/// the limit that holds now, and it will be over when the next blackout begins.
+pub fn may_resubmit(state: &State, backfill: &Backfill, chunk: ChunkId, around: &Surroundings) -> bool {
+    let ahead = LookAhead::of(backfill, around.now);
+    let too_long = ahead.zip(backfill.chunk(chunk));
     stop_of(state, backfill, around).is_none()
+        && too_long.is_none_or(|(ahead, chunk)| ahead.too_long(backfill, chunk).is_none())
         && (backfill.running_weight() <= allowed(backfill, around.now).limit
             || backfill.active().count() == 1)
 }

@@ -43,7 +43,7 @@ impl Core {
             }
         }
         let around = self.without_recovery(now);
-        let allowed = |b| decide::may_resubmit(state, b, &around);
+        let allowed = |b| decide::may_resubmit(state, b, id.chunk, &around);
         let wanted = still_wanted(state, &id) && state.backfills.get(&id.backfill).is_some_and(allowed);
         let resent = self.resent.get(&id).copied().unwrap_or(0);
         if wanted && resent < RESENDS {

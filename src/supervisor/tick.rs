@@ -111,7 +111,7 @@ impl Core {
         }
         let around = self.without_recovery(now);
         for (attempt, stopping) in unsent {
-            let allowed = |b| decide::may_resubmit(state, b, &around);
+            let allowed = |b| decide::may_resubmit(state, b, attempt.chunk, &around);
             if !stopping && state.backfills.get(id).is_some_and(allowed) {
                 self.sending.insert(attempt.clone());
                 self.orders.push(Effect::Submit(attempt));

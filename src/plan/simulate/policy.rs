@@ -1,5 +1,6 @@
 //! Who says how much may run: the throttle that a supervisor runs, and the simple rules that it is held against.
 
+use super::live::STEP;
 use crate::{
     config::scenario::{Levels, Scenario},
     domain::{Time, ids::Name, spec::Law, tuning::Tuning},
@@ -177,7 +178,9 @@ struct Real {
 impl Real {
     fn new(scenario: &Scenario, law: Law, cancel: Option<f64>) -> Self {
         let signal = scenario.signal.name.clone();
-        let levels = BTreeMap::from([(signal.clone(), levels(&scenario.signal, scenario.tick))]);
+        // The world goes on in steps: it is not looked at more often.
+        let every = scenario.tick.max(Duration::from_secs_f64(STEP));
+        let levels = BTreeMap::from([(signal.clone(), levels(&scenario.signal, every))]);
         let max = scenario.backfill.max_limit;
         Self {
             throttle: Throttle::new(levels, max, "simulated", now(0.0)).by_law(law),
