@@ -303,6 +303,12 @@ impl LookAhead {
         })
     }
 
+    /// Whether something waits, and nothing of it would be done before the next blackout: then nothing starts.
+    pub fn holds_all(&self, backfill: &Backfill, now: Time) -> bool {
+        let waiting = in_order(backfill, now);
+        !waiting.is_empty() && waiting.iter().all(|c| self.too_long(backfill, c).is_some())
+    }
+
     /// How long a chunk will probably run, if that is longer than what is left. Of which nothing is known, that one
     /// starts: something has to be the first.
     pub fn too_long(&self, backfill: &Backfill, chunk: &Chunk) -> Option<Duration> {

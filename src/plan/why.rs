@@ -4,7 +4,7 @@ mod attached;
 mod blackout;
 
 pub use attached::under_way;
-pub use blackout::{ahead as before_blackout, sentence as blackout_words};
+pub use blackout::ahead as before_blackout;
 
 use super::{
     decide::{self, Allowed, Stop, Surroundings},

@@ -88,9 +88,7 @@ pub fn make(
 
 fn before_blackout(backfill: &Backfill, now: Time) -> Option<Time> {
     let ahead = LookAhead::of(backfill, now)?;
-    let waiting = decide::in_order(backfill, now);
-    let none_fits = waiting.iter().all(|c| ahead.too_long(backfill, c).is_some());
-    (none_fits && !waiting.is_empty()).then_some(ahead.closed.from)
+    ahead.holds_all(backfill, now).then_some(ahead.closed.from)
 }
 
 fn running(backfill: &Backfill, now: Time) -> Vec<RunningChunk> {

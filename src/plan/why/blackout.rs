@@ -34,10 +34,8 @@ pub(super) fn holds(state: &State, backfill: &Backfill, around: &Surroundings) -
 
 /// One begins before anything that waits would be done, so that nothing starts although nothing else holds.
 pub fn ahead(backfill: &Backfill, now: Time) -> Option<Why> {
-    let ahead = LookAhead::of(backfill, now)?;
-    let waiting = decide::in_order(backfill, now);
-    let none_fits = waiting.iter().all(|c| ahead.too_long(backfill, c).is_some());
-    let takes = ahead.too_long(backfill, waiting.first().filter(|_| none_fits)?)?;
+    let ahead = LookAhead::of(backfill, now).filter(|a| a.holds_all(backfill, now))?;
+    let takes = ahead.too_long(backfill, decide::in_order(backfill, now).first()?)?;
     Some(too_long(backfill, &ahead, takes, now))
 }
 
@@ -67,7 +65,7 @@ fn too_long(backfill: &Backfill, ahead: &LookAhead, takes: Duration, now: Time) 
 }
 
 /// `blackout 08:00 to 20:00 mon-fri Europe/Berlin: no starts for 4h10m more`.
-pub fn sentence(closed: &Closed, now: Time) -> String {
+fn sentence(closed: &Closed, now: Time) -> String {
     let window = closed.window;
     match closed.until {
         Some(until) => format!(
