@@ -458,6 +458,11 @@ fn a_replace_in_whose_middle_the_supervisor_dies_is_ended_by_the_next_one() {
             .collect();
         assert_eq!(limits, [(Some(4), true)], "after {dies_after} requests");
         assert_eq!(theirs.agree().len(), 20, "a run on every day");
+        // A yes is for the one that was looked at, and the look at the new one may still be to come.
+        theirs.wait("a look at the new one", |t| {
+            let seen = t.seen().unwrap().seen.and_then(|s| s.native);
+            seen.is_some_and(|n| n.id > native)
+        });
         theirs.says(&["cancel", "theirs", "--running", "--yes"]);
     }
 }

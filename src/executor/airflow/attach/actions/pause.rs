@@ -187,8 +187,7 @@ pub fn missing(id: u64) -> String {
 /// The words for one that took the place of the one that was decided about.
 pub fn another(planned: u64, found: u64) -> String {
     format!(
-        "native backfill {planned} has ended, and somebody began native backfill {found} since: nothing was sent, look \
-         again"
+        "native backfill {planned} has ended, and native backfill {found} was begun since: nothing was sent, look again"
     )
 }
 

@@ -149,7 +149,7 @@ fn only_the_native_backfill_that_was_seen_when_it_was_asked_for_is_touched() {
         let mut other = native(13, date(1), date(20));
         other.paused = false;
         play.model.world().natives.push(other);
-        let said = "native backfill 12 has ended, and somebody began native backfill 13 since: nothing was sent, look again";
+        let said = "native backfill 12 has ended, and native backfill 13 was begun since: nothing was sent, look again";
         assert_eq!(play.end(&[], false), (false, said.to_owned()));
         assert!(play.sent().is_empty());
     }
