@@ -402,6 +402,10 @@ pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
 pub fn amend(ctx: &mut Context, name: &str, consent: Consent) -> Done {
     let state = ctx.state()?;
     let backfill = find(&state, &ctx.config, name)?;
+    if let Some(faults) = &ctx.config.faults {
+        // What is missing in what is sound may be there.
+        return Err(Exit::config(faults));
+    }
     let Some(configured) = ctx.config.backfills.get(&backfill.spec.name) else {
         return Err(Exit::usage(format!(
             "{name} is not in {}",

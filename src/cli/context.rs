@@ -91,6 +91,24 @@ pub fn config(global: &Global) -> Result<Config, Exit> {
     Config::load(&path).map_err(|errors| Exit::config(&errors))
 }
 
+/// The same for whoever only has to find the journal: a file with faults is told, and what is sound of it used.
+///
+/// # Errors
+/// It is not there, or so wrong that it is not sure which journal is meant.
+pub fn sound_part(global: &Global) -> Result<Config, Exit> {
+    let path = config::find(global.config.as_deref())?;
+    let config = Config::load_what_is_sound(&path).map_err(|errors| Exit::config(&errors))?;
+    if let Some(faults) = &config.faults {
+        for fault in faults.lines() {
+            eprintln!("backfill: {fault}");
+        }
+        eprintln!(
+            "backfill: the file has faults, this command goes on without them; a supervisor keeps what it read before"
+        );
+    }
+    Ok(config)
+}
+
 /// How the configured journal is opened.
 pub fn options(config: &Config) -> Options {
     Options {
@@ -139,7 +157,7 @@ impl Context {
             return Err(Exit::usage("nothing was changed: read-only")
                 .hint("leave --read-only and BACKFILL_READ_ONLY away"));
         }
-        let config = config(global)?;
+        let config = sound_part(global)?;
         if let Ok(false) = config.journal.path.try_exists() {
             return Err(nothing_yet(&config, name));
         }
@@ -152,7 +170,7 @@ impl Context {
     /// # Errors
     /// The configuration or the journal, or there is none yet.
     pub fn looking(global: &Global, name: &str) -> Result<Self, Exit> {
-        let config = config(global)?;
+        let config = sound_part(global)?;
         match existing(&config, global.read_only)? {
             Some(journal) => Ok(Self::around(global, config, journal)),
             None => Err(nothing_yet(&config, name)),

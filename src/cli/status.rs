@@ -100,7 +100,7 @@ const ENDED: &str = "ended_unwatched";
 
 /// The command.
 pub fn status(global: &Global, name: Option<&str>) -> Done {
-    let config = context::config(global)?;
+    let config = context::sound_part(global)?;
     match context::existing(&config, global.read_only)? {
         Some(journal) => how_things_stand(&Context::around(global, config, journal), name),
         None => nothing_yet(global, &config, name),

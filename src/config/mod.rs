@@ -60,6 +60,8 @@ pub struct Config {
     pub tuning: Tuning,
     /// The screen.
     pub screen: ScreenConfig,
+    /// What is wrong with the file, of which only the sound parts are here; see [`Config::load_what_is_sound`].
+    pub faults: Option<ConfigErrors>,
 }
 
 impl Config {
@@ -68,7 +70,21 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with it; a file that is missing or cannot be read included.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
-        parse::load(path)
+        let config = parse::load_what_is_sound(path)?;
+        match config.faults {
+            Some(faults) => Err(faults),
+            None => Ok(config),
+        }
+    }
+
+    /// Reads a file, and where it has faults what is sound of it: for whoever only has to find the journal. A pause at
+    /// night must not fail because of a typo that somebody made in the evening, of which the supervisor, that goes on
+    /// with what it read before, has told since.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, where that leaves any doubt about which journal is meant.
+    pub fn load_what_is_sound(path: &Path) -> Result<Self, ConfigErrors> {
+        parse::load_what_is_sound(path)
     }
 
     /// Checks a text as if it stood in the file at `path`, whose folder is where relative paths start.
@@ -247,5 +263,7 @@ pub struct ScreenConfig {
     pub glyphs: Option<String>,
 }
 
+#[cfg(test)]
+mod sound_tests;
 #[cfg(test)]
 mod tests;

@@ -30,8 +30,8 @@ const SECTIONS: [&str; 7] = [
 /// A configuration is written by hand; what is longer is another file.
 const MOST_BYTES: u64 = 1_000_000;
 
-/// Reads a file; never writes one.
-pub(super) fn load(path: &Path) -> Result<Config, ConfigErrors> {
+/// The text of a file; never writes one.
+fn read(path: &Path) -> Result<String, ConfigErrors> {
     let refuse = |found: &str, help: &str| Err(ConfigErrors::whole_file(path, found, help));
     // Asked before opening: opening a pipe would wait for its other end.
     match fs::metadata(path) {
@@ -46,22 +46,19 @@ pub(super) fn load(path: &Path) -> Result<Config, ConfigErrors> {
     if let Err(e) = read {
         return refuse(&format!("no way to read it ({})", reason(&e)), "");
     }
-    match String::from_utf8(bytes) {
-        Ok(text) => parse(&text, path),
-        Err(e) => {
-            let (good, _) = e.as_bytes().split_at(e.utf8_error().valid_up_to());
-            let text = String::from_utf8_lossy(good);
-            let mut report = Report::new(&text);
-            report.add(
-                good.len(),
-                "file",
-                "a byte that is not UTF-8".to_owned(),
-                "text in UTF-8".to_owned(),
-                String::new(),
-            );
-            Err(report.into_errors(path))
-        }
-    }
+    String::from_utf8(bytes).map_err(|e| {
+        let (good, _) = e.as_bytes().split_at(e.utf8_error().valid_up_to());
+        let text = String::from_utf8_lossy(good);
+        let mut report = Report::new(&text);
+        report.add(
+            good.len(),
+            "file",
+            "a byte that is not UTF-8".to_owned(),
+            "text in UTF-8".to_owned(),
+            String::new(),
+        );
+        report.into_errors(path)
+    })
 }
 
 /// The reason without the number that the system adds.
@@ -74,6 +71,61 @@ fn reason(error: &std::io::Error) -> String {
 /// Reads a text that came from `path`.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigErrors> {
     table(text, path, |report, root| whole(report, root, path))
+}
+
+/// Reads a file, and of one that has faults what is sound, if there is no doubt about its journal.
+pub(super) fn load_what_is_sound(path: &Path) -> Result<Config, ConfigErrors> {
+    let text = read(path)?;
+    let (table, errors) = DeTable::parse_recoverable(&text);
+    let mut syntax = Report::new(&text);
+    for error in &errors {
+        syntax_error(&mut syntax, error);
+    }
+    let root = Section::root(&table);
+    let sure = errors.is_empty() || names_its_journal(&root, &errors);
+    let mut meaning = Report::new(&text);
+    let config = whole(&mut meaning, &root, path);
+    let about_the_journal = |key: &str| key == "journal" || key.starts_with("journal.");
+    let hidden = |key: &str| !key.contains('.') && root.get("journal").is_none() && !SECTIONS.contains(&key);
+    let in_doubt = |r: &Report<'_>| r.keys().any(|k| about_the_journal(k) || hidden(k));
+    let sure = sure && !in_doubt(&syntax) && !in_doubt(&meaning);
+    // What follows from the first syntax error is no news beside it.
+    let told = match errors.first() {
+        Some(first) => {
+            let mut report = Report::new(&text);
+            syntax_error(&mut report, first);
+            report
+        }
+        None => meaning,
+    };
+    let faults = (!told.is_empty()).then(|| told.into_errors(path));
+    match (config, faults) {
+        (Some(config), None) => Ok(config),
+        (Some(config), Some(faults)) if sure => Ok(Config {
+            faults: Some(faults),
+            ..config
+        }),
+        (_, Some(faults)) => Err(faults),
+        (None, None) => Err(ConfigErrors::whole_file(path, "nothing that can be read", "")),
+    }
+}
+
+/// Whether the journal's path is that of the file for certain, whatever its syntax errors make of the rest: it is
+/// written out, and nothing is wrong between the header of its table and it.
+fn names_its_journal(root: &Section<'_>, errors: &[toml::de::Error]) -> bool {
+    let mut ignored = Report::new("");
+    let Some(journal) = root.get("journal").and_then(|e| e.section(&mut ignored, "")) else {
+        return false;
+    };
+    let Some(path) = journal.get("path") else {
+        return false;
+    };
+    let (from, to) = (journal.span.start, path.span.end);
+    from <= to
+        && errors.iter().all(|e| {
+            let span = e.span().unwrap_or(from..to);
+            span.end < from || span.start > to
+        })
 }
 
 /// Reads a file of TOML with `read`, and tells everything that is wrong with it.
@@ -238,5 +290,6 @@ fn whole(report: &mut Report<'_>, root: &Section<'_>, path: &Path) -> Option<Con
         journal: journal?,
         tuning,
         screen: screen?,
+        faults: None,
     })
 }

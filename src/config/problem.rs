@@ -127,6 +127,11 @@ impl<'t> Report<'t> {
         self.text.get(span).unwrap_or("")
     }
 
+    /// The keys of all problems.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.found.iter().map(|(_, p)| p.key.as_str())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

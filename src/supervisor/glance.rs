@@ -34,16 +34,25 @@ pub fn surroundings(
         problem: problems.get(name.as_str()).cloned(),
     };
     let room = room(journal, config);
+    let mut executors: BTreeMap<Name, ExecutorFacts> = config
+        .executors
+        .iter()
+        .map(|(n, e)| (n.clone(), facts(n, e.slots())))
+        .collect();
+    if config.faults.is_some() {
+        // The part that cannot be read may have those that the supervisor knows.
+        let known = journal.observations("executor").unwrap_or_default();
+        for name in known.iter().filter_map(|o| o.key.parse::<Name>().ok()) {
+            let seen = facts(&name, None);
+            executors.entry(name).or_insert(seen);
+        }
+    }
     // One that only waits for room goes on by itself: what binds then is the disk.
     let waits_for_room = |h: &HolderView| h.liveness == Liveness::Silent && room.is_some_and(Room::is_full);
     Surroundings {
         now,
         tuning: config.tuning.clone(),
-        executors: config
-            .executors
-            .iter()
-            .map(|(n, e)| (n.clone(), facts(n, e.slots())))
-            .collect(),
+        executors,
         paced: BTreeSet::new(),
         admissions: admissions(journal, now),
         disk_low: room.is_some_and(Room::is_low),
