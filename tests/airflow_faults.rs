@@ -125,10 +125,13 @@ impl<'a> Work<'a> {
         self.wait("the ends of those that ran", || {
             let moving = self.server.runs(DAG, self.days.0, self.days.1).iter().any(|run| {
                 let id = run["dag_run_id"].as_str().unwrap().replace('+', "%2B");
-                let tasks = self
-                    .server
-                    .rows(&format!("/dags/{DAG}/dagRuns/{id}/taskInstances"), "task_instances");
-                tasks.iter().any(|t| t["state"] == "running" || t["state"] == "queued")
+                let tasks = self.server.rows(
+                    &format!("/dags/{DAG}/dagRuns/{id}/taskInstances"),
+                    "task_instances",
+                );
+                tasks
+                    .iter()
+                    .any(|t| t["state"] == "running" || t["state"] == "queued")
             });
             quiet = if moving { 0 } else { quiet + 1 };
             std::thread::sleep(INTERVAL);

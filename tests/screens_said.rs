@@ -131,6 +131,16 @@ fn a_refused_configuration_is_in_the_header_at_every_size() {
             .contains("the old one holds: backfill.toml:12:1: unknown key `sofd`"),
         "{text}"
     );
+    let mut case = cases::running();
+    case.feed.config_fault = Some("backfill.toml:12:1: unknown key `sofd`".to_owned());
+    let text = night::text(&screen((200, 60), &case.feed, &case.app, &dark(), case.now));
+    assert!(
+        text.lines()
+            .next()
+            .unwrap()
+            .contains("read in part: backfill.toml:12:1: unknown key `sofd`"),
+        "{text}"
+    );
     let sound = cases::running();
     let text = night::text(&screen((120, 40), &sound.feed, &sound.app, &dark(), sound.now));
     assert!(!text.contains("REFUSED"));

@@ -274,7 +274,11 @@ fn slots_follow_the_file_and_a_file_that_is_wrong_changes_nothing() {
     workspace.wait("the rejection", || workspace.state().config_error);
     let said = workspace.call(&["status", "orders"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("the changed configuration was not taken over: "), "{said:?}");
+    assert!(
+        said.out
+            .contains("the changed configuration was not taken over: "),
+        "{said:?}"
+    );
     assert!(said.out.contains("RUNNING"), "{said:?}");
     urgent_commands_work(&workspace);
     assert_eq!(run.has_ended(), None, "it goes on with the old one");
@@ -304,7 +308,10 @@ fn urgent_commands_work(workspace: &Workspace) {
         assert_eq!(said.code, 0, "{command:?} {said:?}");
         let words = said.err.lines().collect::<Vec<_>>();
         assert!(words.iter().any(|l| l.contains("slotts")), "{command:?} {said:?}");
-        assert!(words.last().unwrap().contains("the file has faults"), "{command:?} {said:?}");
+        assert!(
+            words.last().unwrap().contains("the file has faults"),
+            "{command:?} {said:?}"
+        );
     }
     // What would act by what the file says does not.
     for command in [

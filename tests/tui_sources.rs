@@ -4,10 +4,16 @@
 mod night;
 
 use backfill::{
+    config::Config,
     domain::event::{Actor, NewEvent, Payload, Read},
     journal::{Journal, Options, PartPoint},
     plan::eta::Eta,
-    tui::{effect::Watch, feeder::Source, sources::JournalSource},
+    tui::{
+        driver::Journalist,
+        effect::Watch,
+        feeder::Source,
+        sources::{JournalSource, JournalWriter},
+    },
 };
 use chrono::{TimeDelta, Utc};
 use std::{fs, path::PathBuf};
@@ -116,6 +122,47 @@ fn a_configuration_that_the_supervisor_took_into_force_is_the_screens_too() {
         },
     }]);
     assert_eq!(soft(), 90.0);
+}
+
+/// Somebody's typo of the evening: the screen opens all the same, says so, and a pause reaches the journal.
+#[test]
+fn a_file_with_faults_opens_the_screen_and_keeps_no_command_from_the_journal() {
+    let mut place = Place::new();
+    place.append(events());
+    let sound = fs::read_to_string(place.file()).unwrap();
+    fs::write(place.file(), sound.replace("soft =", "sofd =")).unwrap();
+    let mut source = place.source();
+    let news = source.poll(&watch(None)).unwrap();
+    let fault = news.config_fault.unwrap().unwrap();
+    assert!(
+        fault.contains("config.toml:11:1: signals.orders-live.sofd"),
+        "{fault}"
+    );
+    let mut writer = JournalWriter::new(Some(place.file()), None, Actor::supervisor());
+    assert_eq!(writer.fresh().unwrap().backfills.len(), 1);
+
+    fs::write(place.file(), sound).unwrap();
+    let news = source.poll(&watch(None)).unwrap();
+    assert_eq!(
+        news.config_fault,
+        Some(None),
+        "mended, without a supervisor that says so"
+    );
+    assert_eq!(news.signals.unwrap()[&night::name("orders-live")].soft, 60.0);
+}
+
+/// A screen that was open before the file became unreadable as a whole still writes where it reads.
+#[test]
+fn a_screen_writes_to_the_journal_that_it_was_opened_with() {
+    let mut place = Place::new();
+    place.append(events());
+    let journal = Config::load(&place.file()).unwrap().journal;
+    fs::write(place.file(), "[journal\n").unwrap();
+    let mut writer = JournalWriter::new(Some(place.file()), Some(journal), Actor::supervisor());
+    assert_eq!(writer.fresh().unwrap().backfills.len(), 1);
+    let mut lost = JournalWriter::new(Some(place.file()), None, Actor::supervisor());
+    let why = lost.fresh().unwrap_err();
+    assert!(why.contains("config.toml:1:"), "{why}");
 }
 
 fn part(name: &str, value: f64) -> PartPoint {

@@ -27,13 +27,19 @@ fn a_file_without_faults_is_read_as_ever() {
 #[test]
 fn a_fault_anywhere_else_leaves_the_journal_and_what_is_sound() {
     for (fault, told) in [
-        ("[executors.other]\nkind = \"local\"\nslotts = 4\n", "executors.other.slotts"),
+        (
+            "[executors.other]\nkind = \"local\"\nslotts = 4\n",
+            "executors.other.slotts",
+        ),
         ("[tuning]\nresume_hold = \"soon\"\n", "tuning.resume_hold"),
         ("[signal.orders]\n", "signal"),
         ("[executors.other\nkind = \"local\"\n", ":6:17: syntax"),
         ("[executors.other]\nkind = local\n", "executors.other.kind"),
         ("[executors.local]\nkind = \"local\"\n", "executors.local"),
-        ("[executors.other]\nkind = \"local\nslots = 3\n", "executors.other.kind"),
+        (
+            "[executors.other]\nkind = \"local\nslots = 3\n",
+            "executors.other.kind",
+        ),
     ] {
         let config = of(&format!("{SOUND}{fault}")).unwrap_or_else(|e| panic!("{fault}: {e}"));
         assert_eq!(config.journal.path.file_name().unwrap(), "night.db", "{fault}");

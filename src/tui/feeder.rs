@@ -68,6 +68,8 @@ pub struct News {
     pub inside: Option<Option<Arc<InsideView>>>,
     /// The configuration's path, or why there is none.
     pub config: Option<Result<String, String>>,
+    /// What is wrong with it; `Some(None)`: nothing any more.
+    pub config_fault: Option<Option<String>>,
 }
 
 /// A feed in which nothing is known yet.
@@ -87,6 +89,7 @@ pub fn nothing_known(now: Time) -> Feed {
         log: None,
         inside: None,
         config: None,
+        config_fault: None,
     }
 }
 
@@ -118,6 +121,7 @@ impl News {
         take(&mut self.log, newer.log);
         take(&mut self.inside, newer.inside);
         take(&mut self.config, newer.config);
+        take(&mut self.config_fault, newer.config_fault);
     }
 
     /// Puts the news into a feed. Returns whether anything but its age changed.
@@ -168,6 +172,9 @@ impl News {
         if self.config.is_some() {
             feed.config = self.config;
         }
+        if let Some(fault) = self.config_fault {
+            feed.config_fault = fault;
+        }
         changed
     }
 
@@ -184,6 +191,7 @@ impl News {
             || self.log.is_some()
             || self.inside.is_some()
             || self.config.is_some()
+            || self.config_fault.is_some()
     }
 
     /// Drops the parts that are as they were in `feed`.
@@ -223,6 +231,7 @@ impl News {
         keep(&mut self.problem, &feed.problem);
         keep(&mut self.log, &feed.log);
         keep(&mut self.inside, &feed.inside);
+        keep(&mut self.config_fault, &feed.config_fault);
         if self.config == feed.config {
             self.config = None;
         }

@@ -113,6 +113,8 @@ pub struct Feed {
     pub inside: Option<Arc<InsideView>>,
     /// The configuration's path, or why there is none; `None` until the first look has ended.
     pub config: Option<Result<String, String>>,
+    /// What is wrong with the configuration that the screen itself read, of which it uses what is sound.
+    pub config_fault: Option<String>,
 }
 
 /// Zoom of the calendar.

@@ -33,11 +33,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Opens the screen. A configuration that is there and wrong is an error before the screen opens; one that is not
-/// there is a screen that says so.
+/// Opens the screen. Of a configuration with faults it uses what is sound and says so; one that is not there is a
+/// screen that says so.
 ///
 /// # Errors
-/// No terminal, or a wrong configuration.
+/// No terminal, or a configuration that is so wrong that it is not sure which journal is meant.
 pub fn open(global: &Global) -> Done {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(Exit::usage(
@@ -46,7 +46,7 @@ pub fn open(global: &Global) -> Done {
     }
     let found = config::find(global.config.as_deref());
     let config = match &found {
-        Ok(path) => Some(Config::load(path)?),
+        Ok(path) => Some(Config::load_what_is_sound(path)?),
         Err(error) if global.config.is_some() => return Err(Exit::usage(error)),
         Err(_) => None,
     };
@@ -122,6 +122,7 @@ fn show(global: &Global, config: Option<&Config>, explicit: Option<PathBuf>) -> 
         source: Box::new(JournalSource::new(explicit.clone())),
         journalist: Box::new(JournalWriter::new(
             explicit.clone(),
+            config.map(|c| c.journal.clone()),
             config::actor(global.actor.as_deref()),
         )),
         planner: Arc::new(Plans { tuning }),

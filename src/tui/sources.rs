@@ -11,7 +11,7 @@ use super::{
     plans::surroundings,
 };
 use crate::{
-    config::{self, Config, Places},
+    config::{self, Config, JournalConfig, Places},
     domain::{
         Time,
         event::{self, Actor, Event, NewEvent, Payload},
@@ -92,11 +92,8 @@ impl JournalSource {
 
     fn open(&self) -> Result<Opened, String> {
         let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
-        let config = Config::load(&path).map_err(|e| e.to_string())?;
-        let options = Options {
-            group: config.journal.group.clone(),
-        };
-        let journal = Journal::open(&config.journal.path, options).map_err(|e| e.to_string())?;
+        let config = Config::load_what_is_sound(&path).map_err(|e| e.to_string())?;
+        let journal = open_journal(&config.journal)?;
         let follower = Follower::new(journal).map_err(|e| e.to_string())?;
         Ok(Opened {
             config,
@@ -177,6 +174,12 @@ impl Opened {
                 Own::File | Own::Blind(_) => None,
             }),
             config: Some(Ok(self.config.path.display().to_string())),
+            config_fault: Some(
+                self.config
+                    .faults
+                    .as_ref()
+                    .and_then(|f| f.lines().into_iter().next()),
+            ),
             state: Some(state),
             ..News::default()
         })
@@ -207,7 +210,9 @@ impl Opened {
     /// The supervisor took a changed file into force, so the screen's thresholds and executors are those of the file.
     fn follow_config(&mut self, events: &[Event]) {
         let reloaded = |e: &Event| matches!(e.payload, event::Read::Known(Payload::ConfigReloaded { .. }));
-        if events.iter().any(reloaded)
+        // Of a file with faults only a part is here: it is mended sooner or later, also where nobody supervises.
+        let incomplete = self.config.faults.is_some();
+        if (incomplete || events.iter().any(reloaded))
             && let Ok(config) = Config::load(&self.config.path)
         {
             // The journal that is followed stays the one that was opened.
@@ -416,18 +421,28 @@ fn slope(samples: &VecDeque<(Time, Option<f64>)>, window: std::time::Duration, n
     (den > 0.0).then(|| num / den)
 }
 
+fn open_journal(place: &JournalConfig) -> Result<Journal, String> {
+    let options = Options {
+        group: place.group.clone(),
+    };
+    Journal::open(&place.path, options).map_err(|e| e.to_string())
+}
+
 /// Writes the operator's commands.
 pub struct JournalWriter {
     explicit: Option<PathBuf>,
+    place: Option<JournalConfig>,
     actor: Actor,
     journal: Option<Journal>,
 }
 
 impl JournalWriter {
-    /// A writer in the name of `actor`.
-    pub const fn new(explicit: Option<PathBuf>, actor: Actor) -> Self {
+    /// A writer in the name of `actor`, into the journal at `place`, or into that of whatever configuration there is
+    /// when the first command comes.
+    pub const fn new(explicit: Option<PathBuf>, place: Option<JournalConfig>, actor: Actor) -> Self {
         Self {
             explicit,
+            place,
             actor,
             journal: None,
         }
@@ -435,12 +450,15 @@ impl JournalWriter {
 
     fn journal(&mut self) -> Result<&mut Journal, String> {
         if self.journal.is_none() {
-            let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
-            let config = Config::load(&path).map_err(|e| e.to_string())?;
-            let options = Options {
-                group: config.journal.group.clone(),
+            let journal = match &self.place {
+                Some(place) => open_journal(place)?,
+                None => {
+                    let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
+                    let config = Config::load_what_is_sound(&path).map_err(|e| e.to_string())?;
+                    open_journal(&config.journal)?
+                }
             };
-            self.journal = Some(Journal::open(&config.journal.path, options).map_err(|e| e.to_string())?);
+            self.journal = Some(journal);
         }
         self.journal
             .as_mut()

@@ -503,6 +503,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         log: None,
         inside: None,
         config: Some(Ok("backfill.toml".to_owned())),
+        config_fault: None,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
         text::one_line,
     },
     tui::{
-        model::{LeaseView, SignalView},
+        model::{Feed, LeaseView, SignalView},
         theme::Token,
         widgets::{
             canvas::{Canvas, Piece, p, width},
@@ -152,11 +152,11 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
         None => (range, format!("   {}", spec.target)),
     };
     let items = [vec![p(range.clone(), muted)], vec![p(more, muted)]];
-    if let Some(error) = &scene.feed.state.config_error {
+    if let Some((holds, error)) = config_refused(scene.feed) {
         // It takes the place of the range: what was asked for in the file is not what is in force.
         let says = match room {
-            60.. => format!("the old one holds: {}", one_line(error, 300)),
-            _ => "the old one holds".to_owned(),
+            60.. => format!("{holds}: {}", one_line(error, 300)),
+            _ => holds.to_owned(),
         };
         if room >= 17 {
             canvas.put(x + 2, y, right_x - 2, &says, look.ink(Token::Warn));
@@ -166,6 +166,16 @@ fn title(canvas: &mut Canvas<'_>, y: u16, end: u16, scene: &Scene<'_>, backfill:
     } else if columns(&n) <= room {
         canvas.put(x + 2, y, right_x, &n, faint.patch(muted));
     }
+}
+
+/// What holds although the file has faults, and the fault: by the supervisor's word, or by what this screen read itself.
+fn config_refused(feed: &Feed) -> Option<(&'static str, &str)> {
+    let told = feed
+        .state
+        .config_error
+        .as_deref()
+        .map(|e| ("the old one holds", e));
+    told.or_else(|| feed.config_fault.as_deref().map(|e| ("read in part", e)))
 }
 
 /// Whether an environment's name says that real users are behind it.
@@ -183,7 +193,7 @@ pub(super) const fn unit(granularity: Granularity) -> &'static str {
 fn owner<'a>(scene: &Scene<'a>, roomy: bool, wide: bool) -> Vec<Piece<'a>> {
     let look = scene.look;
     let mut pieces = Vec::new();
-    let refused = scene.feed.state.config_error.is_some();
+    let refused = config_refused(scene.feed).is_some();
     if refused {
         pieces.push(p("CONFIG REFUSED", look.bold(Token::Warn)));
         pieces.push(p("   ", look.ink(Token::Muted)));
@@ -539,7 +549,7 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         whose,
         alarm("nobody supervises", scene.feed.lease == LeaseView::Nobody),
         alarm("READ-ONLY", scene.app.read_only.is_some()),
-        alarm("CONFIG REFUSED", scene.feed.state.config_error.is_some()),
+        alarm("CONFIG REFUSED", config_refused(scene.feed).is_some()),
     ];
     let alarms: Vec<_> = alarms.into_iter().flatten().collect();
     canvas.items(x + 1, y, right.saturating_sub(1), 1, &alarms);
