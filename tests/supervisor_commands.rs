@@ -295,6 +295,14 @@ fn a_cap_drains_and_holds_over_a_force_and_auto_takes_both_away() {
         .call(&["throttle", "orders", "force", "2", "--for", "10m"])
         .ok();
     assert_eq!(limit(), (1, "cap".to_owned()), "a cap lowers a force, too");
+    let said = workspace
+        .call(&["throttle", "orders", "force", "40", "--for", "10m"])
+        .ok();
+    assert!(
+        said.out
+            .starts_with("forced to 3, max_limit (40 was asked for) for 10m"),
+        "{said:?}"
+    );
     workspace.call(&["throttle", "orders", "auto"]).ok();
     assert_eq!(limit(), (3, "max-limit".to_owned()));
     workspace.wait("three again", || (workspace.marks_at_a_time() == 3).then_some(()));

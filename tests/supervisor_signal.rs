@@ -239,10 +239,25 @@ fn a_signal_above_hard_stops_starts_in_time_and_one_sample_above_it_does_not() {
         "{text}"
     );
 
-    // No human raises it over that.
-    workspace
+    let told = workspace.call(&["status", "orders"]);
+    assert!(told.out.contains("  RUNNING, NO STARTS (signal)  "), "{told:?}");
+
+    // No human raises it over that, and whoever tries is told so.
+    let said = workspace
         .call(&["throttle", "orders", "force", "4", "--for", "1m"])
         .ok();
+    assert!(
+        said.out
+            .contains("recorded for 1m, to 4, but it does not count now: paused by lag"),
+        "{said:?}"
+    );
+    let (_, status) = workspace.status("orders");
+    assert_eq!(
+        (&status["force"]["limit"], &status["force"]["counts"]),
+        (&4.into(), &false.into())
+    );
+    let told = workspace.call(&["status", "orders"]);
+    assert!(told.out.contains("  force 4 by "), "{told:?}");
     quiet_for(&workspace, Duration::from_secs(1), "forced above hard");
     assert_eq!(workspace.status("orders").1["limit"], 0);
 

@@ -18,7 +18,7 @@ use crate::{
         state::{Backfill, ChunkState, State},
     },
     plan::{
-        consent,
+        consent, decide,
         preview::{self, Ask, Preview},
         select,
     },
@@ -147,12 +147,8 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
             let state = ctx.state()?;
-            let most = find(&state, &ctx.config, name)?.spec.max_limit;
-            let said = format!(
-                "forced to {} for {}; never while a signal is past hard or blind",
-                n.min(most),
-                human::duration(duration)
-            );
+            let backfill = find(&state, &ctx.config, name)?;
+            let said = forced(backfill, n, duration);
             simple(
                 ctx,
                 name,
@@ -396,6 +392,23 @@ pub fn stop(ctx: &mut Context, reason: Reason) -> Done {
     let event = ctx.event(None, Payload::StopSupervising {}, reason.reason);
     let (seq, _) = ctx.send(None, event)?;
     Recorded::to_the_supervisor(seq, "the supervisor was asked to stop; running attempts go on").tell(ctx)
+}
+
+/// What a force will do, and whether it does it now.
+fn forced(backfill: &Backfill, n: u32, duration: std::time::Duration) -> String {
+    let most = backfill.spec.max_limit;
+    let to = if n > most {
+        format!("{most}, max_limit ({n} was asked for)")
+    } else {
+        n.to_string()
+    };
+    let lasts = human::duration(duration);
+    if decide::is_forcible(backfill) {
+        format!("forced to {to} for {lasts}; never while a signal is past hard or blind")
+    } else {
+        let why = &backfill.limit.why;
+        format!("recorded for {lasts}, to {to}, but it does not count now: {why}")
+    }
 }
 
 /// `amend NAME`.

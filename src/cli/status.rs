@@ -48,6 +48,9 @@ struct One {
     name: String,
     state: &'static str,
     throttle: &'static str,
+    /// What stops every start, by its stable word.
+    #[serde(skip)]
+    stopped: Option<&'static str>,
     reason: Option<why::Why>,
     why: String,
     limit: u32,
@@ -65,6 +68,8 @@ struct One {
     /// Why starts are stopped by failures that were alike, and when a canary may try; whether or not it binds.
     breaker: Option<OpenBreaker>,
     paused_by: Option<String>,
+    /// What a person forces the limit to, whether or not it counts now.
+    force: Option<ForceView>,
     signals: BTreeMap<String, Signal>,
     /// By which law lag sets the limit and what it goes by, as its supervisor last told; `None`: nobody did.
     law: Option<LawView>,
@@ -75,6 +80,15 @@ struct One {
     /// Only of an attached backfill.
     #[serde(skip_serializing_if = "Option::is_none")]
     attached: Option<AttachedView>,
+}
+
+#[derive(Serialize)]
+struct ForceView {
+    limit: u32,
+    by: String,
+    until: Time,
+    /// `false` while a signal is past hard or blind, and where lag or a cap allows as much or less.
+    counts: bool,
 }
 
 #[derive(Serialize)]
@@ -93,6 +107,9 @@ struct Signal {
     measured: bool,
     soft: Option<f64>,
     hard: Option<f64>,
+    /// The part of the file where its thresholds may be cannot be read.
+    #[serde(skip)]
+    unread: bool,
 }
 
 /// The word in `counts` for chunks whose attempt is over and whose end nobody has recorded.
@@ -222,7 +239,9 @@ fn throttle(state: &State, backfill: &Backfill) -> &'static str {
 fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings, seen: &Seen) -> One {
     let spec = &backfill.spec;
     let allowed = decide::allowed(backfill, around.now);
-    let reason = why::stop(state, backfill, around)
+    let stop = why::stop(state, backfill, around);
+    let stopped = stop.as_ref().map(|why| why.reason);
+    let reason = stop
         .or_else(|| why::before_blackout(backfill, around.now))
         .map(|w| seen.refined(w, state, backfill, around.now))
         .map(|w| prompt::why(w, backfill, None, &ctx.config, around.now));
@@ -251,6 +270,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
             None => backfill.state().word(),
         },
         throttle: throttle(state, backfill),
+        stopped,
         why: reason
             .as_ref()
             .map_or_else(|| limit_why(backfill, allowed.by), |r| r.text.clone()),
@@ -287,6 +307,16 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
             retry_at: b.retry_at,
         }),
         paused_by: backfill.pause.as_ref().map(|p| p.mark.by.name.clone()),
+        force: backfill
+            .force
+            .as_ref()
+            .filter(|(force, _)| force.until > around.now)
+            .map(|(force, mark)| ForceView {
+                limit: force.limit,
+                by: mark.by.name.clone(),
+                until: force.until,
+                counts: allowed.by == Binding::Force,
+            }),
         signals: spec
             .signals
             .iter()
@@ -336,6 +366,7 @@ fn signal(ctx: &Context, state: &State, name: &Name, seen: &Seen, now: Time) -> 
         measured: seen.is_measured(name),
         soft: config.map(|c| c.soft),
         hard: config.map(|c| c.hard),
+        unread: ctx.config.faults.is_some(),
     }
 }
 
@@ -384,13 +415,20 @@ fn words_of(one: &One) -> String {
         .as_ref()
         .map_or(String::new(), |by| format!(" by {by}"));
     // What somebody else started has limits of its own, which are told below.
-    let load = if one.attached.is_some() {
-        String::new()
-    } else {
-        format!("  {} of {} running", one.running, one.limit)
+    let load = match (one.running, one.limit) {
+        _ if one.attached.is_some() => String::new(),
+        (running, limit) if running > limit => format!("  {running} running, limit {limit}: draining"),
+        (running, limit) => format!("  {running} of {limit} running"),
+    };
+    // What runs goes on: the word alone would say that more begins.
+    let stopped = match one.stopped {
+        Some(by) if one.attached.is_none() && one.state == BackfillState::Running.word() => {
+            format!(", NO STARTS ({by})")
+        }
+        _ => String::new(),
     };
     let mut out = format!(
-        "{}  {}{by}{load}  {}\n",
+        "{}  {}{stopped}{by}{load}  {}\n",
         one.id,
         one.state.to_uppercase(),
         counts.join(", ")
@@ -411,12 +449,21 @@ fn words_of(one: &One) -> String {
         };
         let levels = match (s.soft, s.hard) {
             (Some(soft), Some(hard)) => format!(" (soft {soft}, hard {hard})"),
+            _ if s.unread => " (its thresholds cannot be read)".to_owned(),
             _ => " (not in the configuration)".to_owned(),
         };
         out.push_str(&format!("  lag {name}  {value}{age}{levels}{problem}{old}\n"));
     }
     for line in one.attached.iter().flat_map(AttachedView::words) {
         out.push_str(&format!("  {line}\n"));
+    }
+    if let Some(force) = one.force.as_ref().filter(|f| !f.counts) {
+        out.push_str(&format!(
+            "  force {} by {} until {} UTC, which does not count now\n",
+            force.limit,
+            force.by,
+            force.until.format("%H:%M:%S")
+        ));
     }
     out.push_str(&format!("  why {}", one.why));
     if let Some(why) = one.reason.as_ref().filter(|w| !w.unblock.is_empty()) {

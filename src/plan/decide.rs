@@ -85,14 +85,17 @@ pub struct Allowed {
 pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
     let controller = Controller {
         limit: backfill.limit.value,
-        forcible: !stopped_by_signal(backfill)
-            && backfill.limit.rule != Rule::Blind
-            && backfill.blind.is_empty(),
+        forcible: is_forcible(backfill),
     };
     let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
     let force = backfill.force.as_ref().map(|(force, _)| *force);
     let (limit, by) = effective_limit(controller, cap, force, backfill.spec.max_limit, now);
     Allowed { limit, by }
+}
+
+/// Whether a force counts now: no signal stops it, none is blind or without a first sample.
+pub fn is_forcible(backfill: &Backfill) -> bool {
+    !stopped_by_signal(backfill) && backfill.limit.rule != Rule::Blind && backfill.blind.is_empty()
 }
 
 /// Whether the controller allows nothing at all.

@@ -314,7 +314,7 @@ pub(super) const fn blame_words(blame: Blame) -> &'static str {
     match blame {
         Blame::Theirs => "not ours: lag would rise with nothing of ours running",
         Blame::Ours => "ours: without what runs it would fall",
-        Blame::Nobody => "it falls already",
+        Blame::Nobody => "not ours: with what runs it would not rise",
     }
 }
 
@@ -326,17 +326,21 @@ fn words(
     terms: Option<&Terms>,
 ) -> String {
     let room = terms.map_or(seen.before, |t| t.room);
-    let lag = terms.map_or(0.0, |t| t.lag);
-    let lag = value(lag.round(), levels.unit);
+    let lag = terms.map_or(0.0, |t| t.lag).round();
+    let over = match lag > levels.soft {
+        true => format!(", over soft {}", number(levels.soft)),
+        false => String::new(),
+    };
+    let lag = value(lag, levels.unit);
     match decision.rule {
         room::Rule::Cut if room < seen.before - 0.5 => format!(
-            "the live load leaves room for {} (was {}), {name} {lag}; {}",
+            "the live load leaves room for {} (was {}), {name} {lag}{over}; {}",
             number(room.max(0.0)),
             number(seen.before),
             blame_words(seen.blame)
         ),
         room::Rule::Cut => format!(
-            "the live load leaves room for {}, {name} {lag}",
+            "the live load leaves room for {}, {name} {lag}{over}",
             number(room.max(0.0))
         ),
         room::Rule::Grow => format!("room for {}, all in use, {name} {lag}", number(room.max(0.0))),

@@ -299,6 +299,7 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
             vec![now, p(" flat", muted), p(low, look.ink(Token::Faint))],
         );
     };
+    let trend = trend.under_the_law(scene, signal);
     let (arrow, token) = trend.arrow(scene);
     let mut pieces = vec![now, p(format!(" {arrow} "), look.ink(token))];
     let speed = format!("{} ", slope(trend.slope));
@@ -358,6 +359,26 @@ impl Trend {
             next.map(|(name, level)| (name, seconds(level)))
         };
         Some(Self { slope, ahead })
+    }
+
+    /// Without a threshold that the learned law does not see ahead: it knows what the straight line cannot, that what
+    /// runs now ends.
+    pub fn under_the_law(self, scene: &Scene<'_>, signal: &SignalView) -> Self {
+        let report = scene.feed.throttle.as_ref().map(|(_, report)| report);
+        let terms = report
+            .filter(|r| r.law == crate::domain::spec::Law::Learned)
+            .and_then(|r| r.terms.as_ref())
+            .filter(|(name, _)| *name == signal.name);
+        let rises_to = terms.map(|(_, terms)| terms.peak.0);
+        let level = |name: &str| match name {
+            "soft" => signal.soft,
+            "hard" => signal.hard,
+            _ => signal.critical,
+        };
+        let ahead = self
+            .ahead
+            .filter(|(name, _)| self.slope < 0.0 || rises_to.is_none_or(|peak| peak >= level(name)));
+        Self { ahead, ..self }
     }
 
     /// The glyph and its ink.

@@ -193,18 +193,20 @@ impl Told<'_> {
         })
     }
 
+    /// The terms of the signal that is spoken of: those of another are in another unit.
     fn terms(&self) -> Option<&Terms> {
-        let (_, terms) = self.report.terms.as_ref()?;
-        (self.report.law == Law::Learned).then_some(terms)
+        let (name, terms) = self.report.terms.as_ref()?;
+        let same = self.binding.is_some_and(|s| s.name == *name);
+        (same && self.report.law == Law::Learned).then_some(terms)
     }
 
     fn room(&self) -> Option<String> {
         let terms = self.terms()?;
         Some(format!(
-            "{:.1} left by the live load, {} running, one more costs {}/min",
+            "{:.1} left by the live load, {} running, one more costs +{}",
             terms.room.max(0.0),
             terms.running,
-            level(terms.costs, self.unit())
+            self.a_minute(terms.costs)
         ))
     }
 
