@@ -3,7 +3,7 @@
 use super::{
     args::Global,
     context::{self, Done, Exit, print},
-    partial,
+    gaps, partial,
 };
 use crate::{
     config::{AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SourceConfig, Unit},
@@ -72,6 +72,10 @@ pub fn check(global: &Global) -> Done {
                     .to_owned(),
                 ..Finding::ok(format!("range of {}", backfill.spec.name), p.text)
             }
+        }));
+        findings.extend(gaps::of(&backfill.spec, chrono::Utc::now()).map(|text| Finding {
+            mend: "see docs/throttle.md, blackouts".to_owned(),
+            ..Finding::ok(format!("blackouts of {}", backfill.spec.name), text)
         }));
         findings.extend(secrets(&config, &backfill.spec));
     }

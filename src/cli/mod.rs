@@ -8,6 +8,7 @@ pub mod check;
 pub mod command;
 pub mod context;
 pub mod exit;
+pub mod gaps;
 pub mod law_view;
 mod levers;
 pub mod logging;

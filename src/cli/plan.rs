@@ -3,7 +3,7 @@
 use super::args::Global;
 use super::{
     context::{self, Done, Exit, line},
-    partial,
+    gaps, partial,
 };
 use crate::{
     config::{self, Config},
@@ -163,6 +163,9 @@ fn words(config: &Config, spec: &Spec, order: &[ChunkId], all: bool, known: Opti
     }
     for partial in partial::of(spec) {
         out.push_str(&format!("  partial     {}\n", partial.text));
+    }
+    if let Some(text) = gaps::of(spec, Utc::now()) {
+        out.push_str(&format!("  note        {text}\n"));
     }
     let odd = odd_days(spec);
     if !odd.is_empty() {

@@ -195,7 +195,7 @@ fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
         supervised: true,
         elsewhere: BTreeMap::new(),
     };
-    let why = why::stop(state, backfill, &around)?;
+    let why = why::stop(state, backfill, &around).or_else(|| why::before_blackout(backfill, now))?;
     let help = prompt::sentence(&why.unblock);
     let unblock = prompt::amend_first(help, backfill, said.drift.load(Ordering::Relaxed));
     Some(Why { unblock, ..why })

@@ -3,6 +3,7 @@
 use super::{
     args::Global,
     context::{self, Done, Exit, Try, line, on_newest},
+    gaps,
     progress::Progress,
 };
 use crate::{
@@ -276,6 +277,9 @@ fn differs(journal: &Journal, config: &Config, id: &BackfillId, progress: &Progr
         );
         progress.note_drift();
         progress.tell(&json!({ "backfill": id, "drift": drift, "mend": mend }), &words);
+    }
+    if let Some(words) = gaps::of(&order.spec, Utc::now()) {
+        progress.tell(&json!({ "backfill": id, "note": words }), &words);
     }
     progress.say_what_holds_it(&state);
     Ok(())
