@@ -7,6 +7,7 @@ pub mod attention;
 pub mod check;
 pub mod command;
 pub mod context;
+pub mod ending;
 pub mod exit;
 pub mod gaps;
 pub mod law_view;

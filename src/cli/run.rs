@@ -2,7 +2,8 @@
 
 use super::{
     args::Global,
-    context::{self, Done, Exit, Try, line, on_newest},
+    context::{self, Done, Exit, Try, on_newest},
+    ending::exit_code,
     gaps,
     progress::Progress,
 };
@@ -12,11 +13,10 @@ use crate::{
         event::{Actor, NewEvent, Payload, Read},
         human,
         ids::{BackfillId, Name},
-        state::{Backfill, BackfillState, ChunkState, State},
+        state::{Backfill, BackfillState, State},
     },
     host::boot_now,
     journal::{AcquireError, Journal, Lease},
-    plan::why,
     supervisor::{
         core::Input,
         glance,
@@ -27,7 +27,6 @@ use crate::{
 use chrono::Utc;
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -39,8 +38,6 @@ use tokio::{runtime::Runtime, sync::mpsc::UnboundedSender};
 
 /// Exit code of a backfill that somebody supervises already.
 const ALREADY: u8 = 5;
-/// How long the last line waits for somebody to read it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How `run` was asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -548,54 +545,4 @@ fn overlapping<'a>(state: &'a State, wanted: &BackfillConfig) -> Option<&'a Back
             && b.spec.start <= wanted.spec.end
             && b.spec.end >= wanted.spec.start
     })
-}
-
-/// Says how it ended, and gives the exit code.
-fn exit_code(state: &State, id: &BackfillId, json: bool) -> Done {
-    let Some(backfill) = state.backfills.get(id) else {
-        return Err(Exit::code(1));
-    };
-    let stored = backfill.state();
-    // Told to stop while work is left is not complete either: a script must not take it for the end.
-    let code = u8::from(stored != BackfillState::Complete);
-    let counts: BTreeMap<&str, u32> = ChunkState::ALL
-        .into_iter()
-        .filter(|s| backfill.count(*s) > 0)
-        .map(|s| (s.word(), backfill.count(s)))
-        .collect();
-    let then = why::unfinished(backfill).map_or_else(String::new, |w| super::prompt::sentence(&w.unblock));
-    say_last(if json {
-        json!({ "ended": id, "state": stored.word(), "counts": counts, "unblock": then, "code": code })
-            .to_string()
-    } else if then.is_empty() {
-        ending(backfill)
-    } else {
-        format!("{}\n  {then}", ending(backfill))
-    });
-    if code == 0 { Ok(()) } else { Err(Exit::code(code)) }
-}
-
-/// A reader that went away or does not read changes neither the exit code nor that the program ends.
-fn say_last(text: String) {
-    let (said, waiting) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = line(&text);
-        let _ = said.send(());
-    });
-    let _ = waiting.recv_timeout(LAST_WORDS);
-}
-
-/// `orders complete: 60 done, 1 skipped`.
-fn ending(backfill: &Backfill) -> String {
-    let counts: Vec<String> = ChunkState::ALL
-        .into_iter()
-        .filter(|s| backfill.count(*s) > 0)
-        .map(|s| format!("{} {}", backfill.count(s), s.word()))
-        .collect();
-    format!(
-        "{} {}: {}",
-        backfill.spec.name,
-        backfill.state().word(),
-        counts.join(", ")
-    )
 }

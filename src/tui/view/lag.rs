@@ -6,11 +6,11 @@ pub(super) use axis::Axis;
 
 use super::{
     calendar::name,
-    header::Trend,
     lag_heat::Heatmap,
     numbers::{age, clock, level},
     scene::Scene,
     sentences::{clauses, held_by_signal},
+    trend::Trend,
 };
 use crate::{
     config::Unit,

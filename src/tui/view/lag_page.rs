@@ -1,13 +1,13 @@
 //! The lag panel opened to a page: a tall chart, all signals of the order, and the rule that speaks now.
 
 use super::{
-    header::Trend,
     lag::{self, Around, ROOMY, SLIM},
     lag_heat::Heatmap,
     numbers::{age, lag as value_of, level, slope},
     overlay::law_line,
     scene::Scene,
     sentences::why,
+    trend::Trend,
 };
 use crate::{
     domain::state::Backfill,

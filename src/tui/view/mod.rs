@@ -34,6 +34,7 @@ mod selection;
 pub mod sentences;
 mod shares;
 pub mod theirs;
+mod trend;
 pub mod verdict;
 
 pub use hints::{HelpRow, Hints, PaletteRow};
