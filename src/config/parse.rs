@@ -13,7 +13,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Read,
-    path::Path,
+    path::{Component, Path, PathBuf},
 };
 use toml::de::DeTable;
 
@@ -260,10 +260,24 @@ fn named<'t, T>(
     (read_well, declared)
 }
 
+/// The path from the root, the same from wherever it is named: relative to a folder it may lead up first, and what starts
+/// at it would seem to have moved.
+fn absolute(path: &Path) -> PathBuf {
+    let from_root = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let leads_up = from_root.components().any(|c| c == Component::ParentDir);
+    let (true, Some(folder), Some(file)) = (leads_up, from_root.parent(), from_root.file_name()) else {
+        return from_root;
+    };
+    match fs::canonicalize(folder) {
+        Ok(folder) => folder.join(file),
+        Err(_) => from_root,
+    }
+}
+
 fn whole(report: &mut Report<'_>, root: &Section<'_>, path: &Path) -> Option<Config> {
     root.only(report, &SECTIONS);
     // Relative paths in the file start where the file is, not where somebody happened to call us.
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = absolute(path);
     let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
     let (executors, executor_names) = named(report, root, "executors", |r, s, _| {
         sections::executor(r, s, folder)

@@ -292,6 +292,19 @@ fn relative_paths_start_at_the_folder_of_the_file() {
     assert_eq!(places.logs, Path::new("/etc/backfill/state/logs"));
 }
 
+/// Or an order would seem to have moved when somebody calls from the folder beside it.
+#[test]
+fn a_path_that_leads_up_first_is_the_same_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("a/b")).unwrap();
+    let file = root.join("config.toml");
+    std::fs::write(&file, "[journal]\npath = \"journal.db\"\n").unwrap();
+    let around = Config::load(&root.join("a/b/../../config.toml")).unwrap();
+    assert_eq!(around, Config::load(&file).unwrap());
+    assert_eq!(around.path, file);
+}
+
 #[test]
 fn the_same_text_elsewhere_starts_elsewhere() {
     let there = Config::parse(ISSUE, Path::new("relative/config.toml")).unwrap();
