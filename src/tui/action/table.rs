@@ -332,7 +332,7 @@ pub static ACTIONS: &[Action] = &[
     look(
         Id::Throttle,
         "throttle",
-        &[(HOME, &["t"])],
+        &[(DAYS, &["t"])],
         "limit: 6 caps, 6 for 30m forces, auto frees",
     )
     .class(Class::Reduce)
