@@ -105,6 +105,25 @@ fn before_the_first_look_it_reads_the_journal_and_claims_nothing() {
     assert!(drawn.contains("Nothing to supervise yet."), "{drawn}");
 }
 
+/// A number that is cut off would be another number.
+#[test]
+fn the_count_of_what_is_done_is_whole_at_every_size() {
+    for size in [(60, 20), (80, 24), (120, 40), (200, 60)] {
+        let case = cases::complete_from(day(2021, 4, 1));
+        let text = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
+        let row = text.lines().nth(2).unwrap();
+        let whole = ["1,096/1,096", "1096/1096", "1,096  100%", "100%"];
+        assert!(
+            size.0 < 80 || whole.iter().any(|w| row.contains(w)),
+            "{size:?}: {row}"
+        );
+        assert!(
+            !row.contains("1,096/1,0⋯") && !row.contains("1,095/1,0"),
+            "{size:?}: {row}"
+        );
+    }
+}
+
 /// Whoever changed the file must not believe that it is in force.
 #[test]
 fn a_refused_configuration_is_in_the_header_at_every_size() {

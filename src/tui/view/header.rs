@@ -69,7 +69,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
             1 if attached => theirs::running(scene, backfill, slot.wide),
             1 => running(scene, backfill, allowed, slot.wide),
             2 => lag_slot(scene, backfill, slot),
-            3 => done(scene, backfill, slot.wide),
+            3 => done(scene, backfill, slot),
             4 => (
                 vec![p("NEEDS YOU", scene.look.ink(Token::Muted))],
                 needs_you(scene, slot.room()),
@@ -331,19 +331,24 @@ fn no_sample<'a>(scene: &Scene<'_>, signal: &SignalView, room: u16) -> Vec<Piece
     pieces
 }
 
-fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, wide: bool) -> Filled<'a> {
+fn done<'a>(scene: &Scene<'_>, backfill: &Backfill, slot: Slot) -> Filled<'a> {
     let look = scene.look;
     let (done, all) = (scene.n(ChunkState::Done), backfill.chunks.len() as u64);
     let settled = done + scene.n(ChunkState::Skipped);
-    let rest = if wide {
-        format!("  {}", percent(settled, all, false))
-    } else {
-        format!("/{}", count(all))
+    let share = percent(settled, all, false);
+    // A number that is cut off is another number.
+    let of_all = match slot.wide {
+        true => vec![(count(done), format!("  {share}")), (String::new(), share)],
+        false => vec![
+            (count(done), format!("/{}", count(all))),
+            (done.to_string(), format!("/{all}")),
+            (String::new(), share),
+        ],
     };
-    let value = vec![
-        p(count(done), look.bold(Token::Bright)),
-        p(rest, look.ink(Token::Muted)),
-    ];
+    let room = usize::from(slot.room());
+    let fits = |(n, rest): &(String, String)| n.len() + rest.len() <= room;
+    let (n, rest) = of_all.into_iter().find(fits).unwrap_or_default();
+    let value = vec![p(n, look.bold(Token::Bright)), p(rest, look.ink(Token::Muted))];
     (vec![p("DONE", look.ink(Token::Muted))], value)
 }
 
@@ -530,7 +535,7 @@ pub(super) fn compact(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         } else {
             running(scene, backfill, allowed, false).1
         },
-        done(scene, backfill, false).1,
+        done(scene, backfill, slot).1,
     ];
     canvas.items(1, y + 1, end.saturating_sub(1), 2, &items);
     why_row(canvas, y + 2, end, scene, backfill, allowed);
