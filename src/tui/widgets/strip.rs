@@ -15,7 +15,7 @@ pub(crate) struct Step {
 }
 
 /// Draws the steps from `x` on, `width` columns, in row `y`. Steps are in the order of time; where two would touch,
-/// the newer one wins, because what holds now must be readable.
+/// and be read as one number, the newer one wins, because what holds now must be readable.
 pub(crate) fn draw(canvas: &mut Canvas<'_>, x: u16, y: u16, width: u16, steps: &[Step]) {
     let rule = canvas.look.glyphs.rule;
     for (i, step) in steps.iter().enumerate() {
@@ -24,13 +24,14 @@ pub(crate) fn draw(canvas: &mut Canvas<'_>, x: u16, y: u16, width: u16, steps: &
             canvas.dot(x + column, y, rule, step.line);
         }
     }
-    let mut free = width;
+    // One more than there are: the newest value may end at the strip's end, any other one at a column of its line.
+    let mut free = width + 1;
     for step in steps.iter().rev() {
         let wide = columns(&step.text);
         // A value that changed in the last columns is moved left to stay whole.
         let column = step.column.min(width.saturating_sub(wide));
-        if wide > 0 && column + wide <= free {
-            canvas.put(x + column, y, x + free, &step.text, step.value);
+        if wide > 0 && column + wide < free {
+            canvas.put(x + column, y, x + column + wide, &step.text, step.value);
             free = column;
         }
     }
