@@ -351,7 +351,7 @@ impl Loop {
 
     fn note_judged(&mut self, wall: Time) {
         for mut judged in self.core.limits.take_judged() {
-            self.record.warning(&judged, wall);
+            self.record.signal(&judged, wall);
             let parts = std::mem::take(&mut judged.parts);
             self.record.parts(&judged.signal, wall, parts);
             self.record.send(Note::judged(judged, wall));
