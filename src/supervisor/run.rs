@@ -167,10 +167,12 @@ impl Loop {
             }
             self.record
                 .limits(&self.state, &self.core, self.reload.path(), pass.wall);
-            if let Some(ended) = self.end(pass.told)
-                && self.finish(&ended, pass.wall)
-            {
-                return Ok(ended);
+            if let Some(ended) = self.end(pass.told) {
+                // Before the lease is free: a next supervisor's silences are its own.
+                self.reload.end_silences();
+                if self.finish(&ended, pass.wall) {
+                    return Ok(ended);
+                }
             }
         }
     }
