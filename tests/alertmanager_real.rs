@@ -346,6 +346,34 @@ async fn our_own_silence_is_made_once_prolonged_found_again_and_ended_and_does_n
     assert_eq!(silencer().release().await.unwrap(), 1);
 }
 
+/// Who ends our silence wants to hear of the alert.
+#[tokio::test]
+async fn one_of_ours_that_somebody_ended_by_hand_is_left_ended() {
+    let servers = Servers::get();
+    let config = config(servers, "by-hand");
+    let silencer = Silencer::within("page", &config, "host:/journal", &Surroundings::default()).unwrap();
+    let ten = Duration::from_secs(600);
+    let first = silencer.hold(ten).await.unwrap();
+    assert_eq!(
+        silencer.hold_on(ten, &first).await.unwrap().map(|h| h.id),
+        Some(first.id.clone())
+    );
+    // One that was made longer goes on to be ours.
+    let longer = silencer
+        .hold_on(Duration::from_secs(3600), &first)
+        .await
+        .unwrap()
+        .unwrap();
+    let path = format!("/api/v2/silence/{}", longer.id);
+    servers.call("DELETE", &path, None).await;
+    assert_eq!(silencer.hold_on(ten, &longer).await.unwrap(), None);
+    assert!(live(servers, "by-hand").await.is_empty(), "none was made");
+    // The next hold knows of none.
+    let next = silencer.hold(ten).await.unwrap();
+    assert_ne!(next.id, longer.id);
+    assert_eq!(silencer.release().await.unwrap(), 1);
+}
+
 /// A matcher is sent so that its value arrives, whatever is in it.
 #[tokio::test]
 async fn values_with_quotes_backslashes_and_signs_of_urls_arrive() {

@@ -43,6 +43,11 @@ fn check_all(signals: &str) -> (i32, Vec<Value>) {
 
 /// A server that says the same to every request.
 fn answering(list: &'static str) -> String {
+    answering_with("200 OK", list)
+}
+
+/// The same with another status.
+fn answering_with(status: &'static str, list: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -50,7 +55,7 @@ fn answering(list: &'static str) -> String {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 8192]);
             let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                 list.len()
             );
             let _ = stream
@@ -149,5 +154,98 @@ fn a_group_that_stands_still_is_told_with_where_to_look() {
     );
     let mend = said[0]["mend"].as_str().unwrap();
     assert!(mend.ends_with("/v3/kafka/local/consumer"), "{mend}");
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn a_refused_login_is_told_with_the_login_that_has_to_be_mended_and_the_name_once() {
+    let no = answering_with("401 Unauthorized", "no");
+    let may_not = answering_with("403 Forbidden", "no");
+    let basic = "basic = { user = \"reader\", password = { command = [\"echo\", \"hunter2\"] } }\n";
+    let bearer = "bearer = { command = [\"echo\", \"hunter2\"] }\n";
+    let headers = "headers = { X-Token = { command = [\"echo\", \"hunter2\"] }, X-Tenant = \"a\" }\n";
+    let alert = |name: &str, url: &str, login: &str| {
+        format!(
+            "[signals.{name}]\nkind = \"alertmanager\"\nurl = \"{url}\"\nmatchers = [\"alertname=L\"]\n{login}"
+        )
+    };
+    let lag = |name: &str, kind: &str, login: &str| {
+        format!("[signals.{name}]\nurl = \"{no}\"\nsoft = 1\nhard = 2\ncritical = 3\n{kind}\n{login}")
+    };
+    let config = [
+        lag(
+            "a",
+            "kind = \"prometheus\"\nquery = \"max(x)\"\nunit = \"messages\"",
+            "",
+        ),
+        lag("b", "kind = \"burrow\"\ncluster = \"c\"\ngroups = [\"g\"]", basic),
+        alert("c", &may_not, basic),
+        alert("d", &no, bearer),
+        alert("e", &may_not, bearer),
+        alert("f", &no, headers),
+        alert("g", &answering_with("500 Internal Server Error", "no"), bearer),
+    ];
+    let (code, said) = check(&config.concat());
+    assert_eq!(code, 2);
+    let mend = |i: usize| said[i]["mend"].as_str().unwrap();
+    for (i, word) in [
+        "[signals.a] has no login: give it one, `basic = ",
+        "look at the login in [signals.b], `basic`: the user reader, and the password out of the program echo",
+        "the user reader may not read this: give it the permission there, or another login in [signals.c], `basic`",
+        "look at the login in [signals.d], `bearer`: the token out of the program echo, which may have expired",
+        "the token out of the program echo may not read this: give it the permission there, or another one in",
+        "[signals.f] has no login but its headers (X-Token out of the program echo, X-Tenant): look at them",
+        "look at url in [signals.g], and whether it answers from this host",
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert!(mend(i).starts_with(word), "{}", mend(i));
+        let says = said[i]["says"].as_str().unwrap();
+        assert!(says.starts_with(['4', 't']), "the name a second time: {says}");
+        assert!(!format!("{}{says}", mend(i)).contains("hunter2"), "{says}");
+    }
+}
+
+#[test]
+fn a_program_that_takes_longer_than_its_interval_or_deadline_is_told_what_has_to_be_longer() {
+    let signal = |name: &str, script: &str, keys: &str| {
+        format!(
+            "[signals.{name}]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\nunit = \"seconds\"\n{keys}\n"
+        )
+    };
+    let config = signal(
+        "killed",
+        "sleep 600",
+        "deadline = \"200ms\"\ninterval = \"100ms\"",
+    ) + &signal("slow", "sleep 0.3; echo 5", "interval = \"200ms\"")
+        + &signal("quick", "echo 5", "interval = \"1h\"");
+    let (code, said) = check_all(&config);
+    let found = |what: &str| said.iter().find(|f| f["what"] == what);
+    let killed = found("signal killed").unwrap();
+    let says = killed["says"].as_str().unwrap();
+    assert!(
+        says.ends_with(
+            "it took longer than its deadline of 200ms and was killed; it takes longer than the interval of 100ms: \
+             the interval must be longer than the program takes"
+        ),
+        "{says}"
+    );
+    let longer =
+        "make interval and deadline in [signals.killed] longer than it takes, or the program faster; run it";
+    assert!(killed["mend"].as_str().unwrap().starts_with(longer), "{killed:?}");
+    assert_eq!(found("signal slow").unwrap()["ok"], true);
+    let slow = found("interval of slow").unwrap();
+    assert!(
+        slow["says"].as_str().unwrap().ends_with(
+            "it takes longer than the interval of 200ms: the interval must be longer than the program takes"
+        ),
+        "{slow:?}"
+    );
+    assert!(
+        slow["mend"].as_str().unwrap().contains("[signals.slow]"),
+        "{slow:?}"
+    );
+    assert!(found("signal quick").is_some() && found("interval of quick").is_none());
     assert_eq!(code, 2);
 }

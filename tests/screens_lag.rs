@@ -138,7 +138,7 @@ fn of_more_parts_than_rows_the_worst_are_seen_and_the_rest_is_told() {
     assert!(page.contains("worst first; 29 more, all below soft"), "{page}");
     let rows: Vec<&str> = page.lines().skip(9).collect();
     let begins: Vec<&str> = rows[1..5].iter().map(|l| l[1..8].trim()).collect();
-    assert_eq!(begins, ["3", "17", "5", "29 more"], "{page}");
+    assert_eq!(begins, ["17", "3", "20", "29 more"], "{page}");
     // One that has no number any more comes before those that are only high, and is not passed over in silence.
     let mut view = parts::of(case.now);
     for part in ["20", "21", "22", "23"] {
@@ -154,6 +154,21 @@ fn of_more_parts_than_rows_the_worst_are_seen_and_the_rest_is_told() {
         page.contains("worst first; 29 more, 2 past soft, 1 without a number"),
         "{page}"
     );
+}
+
+/// Only the worst are recorded of very many: then it is said how many there are.
+#[test]
+fn of_more_parts_than_are_recorded_it_is_told_how_many_are_left_out() {
+    let mut case = cases::lag_parts();
+    let mut view = parts::of(case.now);
+    view.of = Some(1_234);
+    case.feed.parts = Some(Arc::new(view));
+    for size in [(80, 24), (120, 40)] {
+        let page = drawn(&case, size, &plain());
+        assert!(page.contains("500 of 1,234 parts"), "{page}");
+    }
+    let page = drawn(&cases::lag_parts(), (120, 40), &plain());
+    assert!(!page.contains("500 of"), "{page}");
 }
 
 #[test]

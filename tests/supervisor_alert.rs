@@ -202,6 +202,40 @@ fn an_alert_that_fires_pauses_and_when_it_resolves_starts_go_on_at_half_after_th
     workspace.assert_once_only();
 }
 
+/// A hold that lasts: its silence goes with its key in the configuration, and with a supervisor that ends in order.
+#[test]
+fn a_silence_ends_with_its_key_and_with_the_supervisor_and_not_ten_minutes_later() {
+    let servers = servers();
+    serve(&servers, 5000);
+    let workspace = protected(
+        "learned",
+        &format!(
+            "kind = \"alertmanager\"\nurl = \"{}\"\nmatchers = [\"alertname=HighConsumerLag\"]\nsilence = true\n",
+            servers["ALERTMANAGER_URL"]
+        ),
+    );
+    let mut run = workspace.run("orders");
+    let there = |what: &str| workspace.wait(what, || (!silences(&servers).is_empty()).then_some(()));
+    there("the first silence");
+    let text = workspace.text().to_owned();
+    workspace.write_config(&text.replace("silence = true", "silence = false"));
+    run.signal("HUP");
+    workspace.wait("its end without its key", || {
+        silences(&servers).is_empty().then_some(())
+    });
+    workspace.write_config(&text);
+    run.signal("HUP");
+    there("the second silence");
+    assert_eq!(reason(&workspace).0, "paused", "{}", workspace.told());
+    run.signal("TERM");
+    run.end();
+    assert!(
+        silences(&servers).is_empty(),
+        "it outlives its supervisor: {}",
+        workspace.told()
+    );
+}
+
 /// Writes the lag that the program prints, never half of it.
 fn lag(file: &Path, text: &str) {
     let new = file.with_extension("new");

@@ -1,23 +1,31 @@
 //! `check`: reads the configuration, reaches every endpoint, and says what is wrong and how to mend it.
 
+mod login;
+
 use super::{
     args::Global,
     context::{self, Done, Exit, print},
     gaps, partial,
 };
 use crate::{
-    config::{AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SourceConfig, Unit},
+    config::{
+        AirflowConfig, CommandConfig, Config, ExecutorConfig, Places, SignalConfig, SourceConfig, Unit,
+    },
     domain::{human, ids::Name, spec::Spec, text},
     executor::{
         airflow::{AirflowSetup, Survey, survey},
         template,
     },
     journal::{Journal, OpenError},
-    signals::{self, Part, Reading},
+    net::{AdapterError, Cause},
+    signals::{self, Part, Reading, command::longer_than},
     supervisor::glance,
 };
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 #[derive(Serialize)]
 struct Finding {
@@ -152,6 +160,7 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
     for (name, signal) in &config.signals {
         let what = format!("signal {name}");
         findings.extend(written_query(name, &signal.source));
+        let begun = Instant::now();
         let reading = match signals::build(name, signal) {
             Ok(reader) => reader.read().await,
             Err(error) => Reading::Failed(error),
@@ -181,12 +190,30 @@ async fn signals_of(config: &Config) -> Vec<Finding> {
             Reading::NoSample { why, .. } => {
                 Finding::bad(what, format!("no sample: {why}"), way_out(&signal.source))
             }
-            Reading::Failed(error) => {
-                Finding::bad(what, error.to_string(), unreachable(name, &signal.source))
-            }
+            Reading::Failed(error) => Finding::bad(what, error.nameless(), unreachable(name, signal, &error)),
         });
+        // One that was killed has said so.
+        if let (SourceConfig::Command(source), Some(Finding { ok: true, .. })) =
+            (&signal.source, findings.last())
+            && begun.elapsed() > signal.interval
+        {
+            let took = human::lag_seconds(begun.elapsed().as_secs_f64());
+            findings.push(Finding::bad(
+                format!("interval of {name}"),
+                format!("it took {took}: {}", longer_than(signal.interval)),
+                longer(name, source),
+            ));
+        }
     }
     findings
+}
+
+/// What to do about a program that takes too long.
+fn longer(name: &Name, source: &CommandConfig) -> String {
+    format!(
+        "make interval and deadline in [signals.{name}] longer than it takes, or the program faster; {}",
+        by_hand(source)
+    )
 }
 
 /// What a preset asks, for whoever wants to see it in the source's own screen.
@@ -201,19 +228,23 @@ fn written_query(name: &Name, source: &SourceConfig) -> Option<Finding> {
     ))
 }
 
-/// What to do about a source that does not answer.
-fn unreachable(name: &Name, source: &SourceConfig) -> String {
-    match source {
-        SourceConfig::Command(source) => by_hand(source),
-        SourceConfig::Kafka(_)
-        | SourceConfig::Prometheus(_)
-        | SourceConfig::Alertmanager(_)
-        | SourceConfig::Burrow(_)
-        | SourceConfig::CloudWatch(_) => format!(
-            "look at {} in [signals.{name}], and whether it answers from this host",
-            place(source)
-        ),
-    }
+/// What to do about a source that does not answer, or refuses.
+fn unreachable(name: &Name, signal: &SignalConfig, error: &AdapterError) -> String {
+    let http = match &signal.source {
+        SourceConfig::Command(source) if error.cause == Cause::Timeout => return longer(name, source),
+        SourceConfig::Command(source) => return by_hand(source),
+        SourceConfig::Prometheus(source) => Some(&source.http),
+        SourceConfig::Alertmanager(source) => Some(&source.http),
+        SourceConfig::Burrow(source) => Some(&source.http),
+        SourceConfig::Kafka(_) | SourceConfig::CloudWatch(_) => None,
+    };
+    http.and_then(|http| login::mend(name, http, error.cause))
+        .unwrap_or_else(|| {
+            format!(
+                "look at {} in [signals.{name}], and whether it answers from this host",
+                place(&signal.source)
+            )
+        })
 }
 
 fn by_hand(source: &CommandConfig) -> String {
@@ -325,7 +356,7 @@ async fn servers(config: &Config) -> Vec<Finding> {
             Ok(found) => findings.extend(of_survey(name, server, &wanted, &found)),
             Err(error) => findings.push(Finding::bad(
                 format!("executor {name}"),
-                error.to_string(),
+                error.nameless(),
                 format!("look at url and auth in [executors.{name}], and whether it answers from this host"),
             )),
         }

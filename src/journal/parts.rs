@@ -5,7 +5,11 @@ use super::{
     Journal, Recorder, StoreError,
     samples::{MINUTE_MS, time},
 };
-use crate::domain::{Time, ids::Name, text::one_line};
+use crate::domain::{
+    Time,
+    ids::Name,
+    text::{one_line, short_name},
+};
 use rusqlite::{Connection, params};
 use std::collections::HashSet;
 
@@ -13,7 +17,7 @@ use std::collections::HashSet;
 /// are for the highest numbers, then come the parts without a number, then the other numbers from the highest down.
 pub const MOST_PARTS: usize = 500;
 
-/// Columns of a name or a note; sources keep theirs shorter.
+/// Characters of a name or a note; sources keep theirs shorter.
 const LONGEST: usize = 200;
 
 /// One part of a signal as one poll saw it.
@@ -95,7 +99,7 @@ impl Recorder {
                      missing = missing + excluded.missing",
             )?;
             for part in kept.iter().filter_map(|i| parts.get(*i)) {
-                let name = one_line(&part.name, LONGEST);
+                let name = short_name(&part.name, LONGEST);
                 put.execute(params![
                     signal.as_str(),
                     minute,

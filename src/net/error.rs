@@ -118,21 +118,26 @@ fn cut(detail: &str) -> String {
     shown
 }
 
-impl fmt::Display for AdapterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} ({}, {:.1} s)",
-            self.endpoint,
+impl AdapterError {
+    /// What it says without the endpoint's name, for a line that begins with that name already.
+    pub fn nameless(&self) -> String {
+        let words = format!(
+            "{} ({}, {:.1} s)",
             self.cause.words(),
             self.tried,
             self.elapsed.as_secs_f32()
-        )?;
+        );
         if self.detail.is_empty() {
-            Ok(())
+            words
         } else {
-            write!(f, ": {}", self.detail)
+            format!("{words}: {}", self.detail)
         }
+    }
+}
+
+impl fmt::Display for AdapterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.endpoint, self.nameless())
     }
 }
 
@@ -156,6 +161,7 @@ mod tests {
             "orders: 404, look at the path prefix of the url (POST https://prom.example/api/v1/query, 1.2 s): \
              404 page ^[[31m not found"
         );
+        assert_eq!(format!("orders: {}", error.nameless()), error.to_string());
     }
 
     #[test]

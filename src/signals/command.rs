@@ -10,7 +10,10 @@ mod printed;
 use super::{LagSource, NoSample, Reading};
 use crate::{
     config::CommandConfig,
-    domain::text::{clean, one_line},
+    domain::{
+        human,
+        text::{clean, one_line},
+    },
     host::{
         plain_environment,
         program::{End, Ended, Program},
@@ -36,6 +39,8 @@ const WORDS: usize = 300;
 pub struct Command {
     name: String,
     config: Arc<CommandConfig>,
+    /// Time between two reads.
+    interval: Duration,
 }
 
 /// Ends the program of a read that nobody waits for any more.
@@ -48,17 +53,28 @@ impl Drop for Waiting {
 }
 
 impl Command {
-    /// A source that runs this program for each read. Nothing is started yet.
-    pub fn new(name: &str, config: &CommandConfig) -> Self {
+    /// A source that runs this program for each read, `interval` apart. Nothing is started yet.
+    pub fn new(name: &str, config: &CommandConfig, interval: Duration) -> Self {
         Self {
             name: name.to_owned(),
             config: Arc::new(config.clone()),
+            interval,
         }
     }
 
     fn shown(&self) -> String {
         let program = self.config.command.first().map_or("nothing", String::as_str);
         one_line(program, 120)
+    }
+
+    /// What is said of a program that was killed at its deadline.
+    fn killed(&self) -> String {
+        let deadline = human::exact_duration(self.config.deadline);
+        let why = format!("it took longer than its deadline of {deadline} and was killed");
+        if self.interval > self.config.deadline {
+            return why;
+        }
+        format!("{why}; {}", longer_than(self.interval))
     }
 
     fn failed(&self, begun: Instant, cause: Cause, detail: &str) -> Reading {
@@ -91,17 +107,25 @@ impl Command {
                 Err((NoSample::Missing, why)) => no_sample(NoSample::Missing, with_words(why)),
                 Err((health, why)) => no_sample(health, why),
             },
-            End::Deadline | End::Stopped => {
-                let seconds = self.config.deadline.as_secs_f32();
-                let why = format!("it did not end within {seconds:.1} s and was killed");
-                self.failed(begun, Cause::Timeout, &with_words(why))
-            }
+            End::Deadline | End::Stopped => self.failed(begun, Cause::Timeout, &with_words(self.killed())),
         }
     }
 }
 
 #[async_trait]
 impl LagSource for Command {
+    fn late(&self, waited: Duration) -> Option<AdapterError> {
+        let tried = format!("running {}", self.shown());
+        let why = longer_than(self.interval);
+        Some(AdapterError::new(
+            &self.name,
+            &tried,
+            waited,
+            Cause::Timeout,
+            &why,
+        ))
+    }
+
     async fn read(&self) -> Reading {
         let begun = Instant::now();
         let stop = Arc::new(AtomicBool::new(false));
@@ -137,6 +161,14 @@ impl LagSource for Command {
             Err(_) => self.failed(begun, Cause::Timeout, "it cannot be killed"),
         }
     }
+}
+
+/// What is wrong with a program that takes longer than the time between two reads, with how to mend it.
+pub fn longer_than(interval: Duration) -> String {
+    let interval = human::exact_duration(interval);
+    format!(
+        "it takes longer than the interval of {interval}: the interval must be longer than the program takes"
+    )
 }
 
 fn no_sample(health: NoSample, why: String) -> Reading {

@@ -4,6 +4,8 @@ use super::*;
 use crate::host::process_stamp;
 use std::path::Path;
 
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// A source that runs a shell script in a folder.
 fn script(folder: &Path, text: &str, deadline: Duration) -> Command {
     let config = CommandConfig {
@@ -11,7 +13,7 @@ fn script(folder: &Path, text: &str, deadline: Duration) -> Command {
         folder: folder.to_owned(),
         deadline,
     };
-    Command::new("orders", &config)
+    Command::new("orders", &config, Duration::from_secs(600))
 }
 
 async fn read(text: &str) -> Reading {
@@ -56,12 +58,18 @@ async fn a_program_beside_the_configuration_prints_the_lag() {
         folder: dir.path().to_owned(),
         deadline: Duration::from_secs(20),
     };
-    let may_not = failed(Command::new("orders", &config(&["./lag.sh", "42"])).read().await);
+    let may_not = failed(
+        Command::new("orders", &config(&["./lag.sh", "42"]), MINUTE)
+            .read()
+            .await,
+    );
     assert_eq!(may_not.cause, Cause::Local);
     assert!(may_not.detail.contains("lag.sh"), "{may_not}");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).unwrap();
-    let reading = Command::new("orders", &config(&["./lag.sh", "42"])).read().await;
+    let reading = Command::new("orders", &config(&["./lag.sh", "42"]), MINUTE)
+        .read()
+        .await;
     let expected = Reading::Value {
         value: 42.0,
         age: Duration::from_secs(3),
@@ -74,7 +82,11 @@ async fn a_program_beside_the_configuration_prints_the_lag() {
         Path::new(there.trim()).canonicalize().unwrap(),
         dir.path().canonicalize().unwrap()
     );
-    let missing = failed(Command::new("orders", &config(&["./nothing.sh"])).read().await);
+    let missing = failed(
+        Command::new("orders", &config(&["./nothing.sh"]), MINUTE)
+            .read()
+            .await,
+    );
     assert!(
         missing.to_string().contains("running ./nothing.sh") && missing.detail.contains("no such program"),
         "{missing}"
@@ -88,7 +100,7 @@ async fn no_shell_takes_its_arguments_apart() {
         folder: "/".into(),
         deadline: Duration::from_secs(20),
     };
-    let (health, words) = why(Command::new("orders", &config).read().await);
+    let (health, words) = why(Command::new("orders", &config, MINUTE).read().await);
     assert_eq!(health, NoSample::Invalid);
     assert!(words.contains("7; echo 8"), "{words}");
 }
@@ -133,12 +145,42 @@ async fn past_the_deadline_it_is_killed_with_all_that_it_started() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(error.cause, Cause::Timeout);
     assert!(
-        error.detail.contains("2.5 s and was killed: still asking"),
+        error
+            .detail
+            .contains("longer than its deadline of 2s500ms and was killed: still asking"),
         "{error}"
     );
     for one in ["own", "child", "stranger"] {
         assert!(ends(&dir.path().join(one)), "{one} lives");
     }
+}
+
+#[tokio::test]
+async fn one_that_takes_longer_than_its_interval_is_told_so_with_what_has_to_be_longer() {
+    let config = CommandConfig {
+        command: ["sleep", "600"].map(str::to_owned).to_vec(),
+        folder: "/".into(),
+        deadline: Duration::from_millis(300),
+    };
+    let told =
+        "it takes longer than the interval of 200ms: the interval must be longer than the program takes";
+    let source = Command::new("orders", &config, Duration::from_millis(200));
+    let late = source.late(Duration::from_secs(3)).unwrap();
+    assert_eq!(
+        late.to_string(),
+        format!("orders: timed out (running sleep, 3.0 s): {told}")
+    );
+    let killed = failed(source.read().await);
+    assert_eq!(
+        killed.detail,
+        format!("it took longer than its deadline of 300ms and was killed; {told}")
+    );
+    // With reads far enough apart only the deadline is too short.
+    let killed = failed(Command::new("orders", &config, MINUTE).read().await);
+    assert_eq!(
+        killed.detail,
+        "it took longer than its deadline of 300ms and was killed"
+    );
 }
 
 #[tokio::test]

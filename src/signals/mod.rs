@@ -89,6 +89,12 @@ pub trait LagSource: Send + Sync {
     /// Asks once. Always ends within its own deadline.
     async fn read(&self) -> Reading;
 
+    /// What to say of a read that has not ended for so long that the signal is about to count as not seen; `None`: no
+    /// more than that there is no answer. Such a read goes on, and what it brings counts.
+    fn late(&self, _waited: Duration) -> Option<AdapterError> {
+        None
+    }
+
     /// What the endpoint knows of the last `since`: how long ago, and the number then, oldest first, about one each
     /// `step`. What was no valid number then is left out, never filled. Empty: it keeps no past. For charts only; a
     /// number of the past is no sample to act on.
@@ -113,6 +119,10 @@ pub fn build(name: &Name, config: &SignalConfig) -> Result<Arc<dyn LagSource>, A
         }
         SourceConfig::Burrow(source) => Ok(Arc::new(burrow::Burrow::new(name.as_str(), source)?)),
         SourceConfig::CloudWatch(source) => Ok(Arc::new(cloudwatch::CloudWatch::new(name.as_str(), source)?)),
-        SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(name.as_str(), source))),
+        SourceConfig::Command(source) => Ok(Arc::new(command::Command::new(
+            name.as_str(),
+            source,
+            config.interval,
+        ))),
     }
 }

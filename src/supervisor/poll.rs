@@ -5,10 +5,15 @@ use super::{
     record::{Note, Notes},
     silences::Silences,
 };
-use crate::{domain::ids::Name, executor::Executor, journal::SamplePoint, signals::LagSource};
+use crate::{
+    domain::ids::Name,
+    executor::Executor,
+    journal::SamplePoint,
+    signals::{LagSource, Reading},
+};
 use chrono::{TimeDelta, Utc};
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
+use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle, time::Instant};
 
 /// Tasks that end when this is dropped.
 #[derive(Debug, Default)]
@@ -76,9 +81,15 @@ impl Pollers {
         self.tasks.push(tokio::spawn(async move {
             let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(50)));
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut heard = Instant::now();
             loop {
                 ticks.tick().await;
-                let reading = source.read().await;
+                let late = heard + patience(interval);
+                let reading = read(source.as_ref(), late, |late| {
+                    drop(inbox.send(Input::Reading(name.clone(), late)));
+                });
+                let reading = reading.await;
+                heard = Instant::now();
                 if inbox.send(Input::Reading(name.clone(), reading)).is_err() {
                     return;
                 }
@@ -101,13 +112,29 @@ impl Pollers {
     }
 }
 
+/// For how long a source may be silent before that is told: a little shorter than a throttle waits (three intervals), so
+/// that its reason is known when the signal goes blind.
+fn patience(interval: Duration) -> Duration {
+    interval.mul_f64(2.8)
+}
+
+/// Reads once. Where there is no answer at `late`, what the source says of that is told first.
+async fn read(source: &dyn LagSource, late: Instant, tell: impl FnOnce(Reading)) -> Reading {
+    let begun = Instant::now();
+    let mut reading = source.read();
+    if let Ok(reading) = tokio::time::timeout_at(late, &mut reading).await {
+        return reading;
+    }
+    if let Some(error) = source.late(begun.elapsed()) {
+        tell(Reading::Failed(error));
+    }
+    reading.await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        net::{AdapterError, Cause},
-        signals::Reading,
-    };
+    use crate::net::{AdapterError, Cause};
     use async_trait::async_trait;
     use std::sync::mpsc::{Receiver, sync_channel};
     use tokio::sync::mpsc::unbounded_channel;
@@ -194,6 +221,57 @@ mod tests {
         for known in [Known::NeverEnds, Known::Refused, Known::Points(Vec::new())] {
             let (_pollers, notes) = poll(known).await;
             assert!(notes.try_recv().is_err());
+        }
+    }
+
+    /// Answers when it is let.
+    struct Slow(tokio::sync::Notify);
+
+    #[async_trait]
+    impl LagSource for Slow {
+        async fn read(&self) -> Reading {
+            self.0.notified().await;
+            Source(Known::NeverEnds).read().await
+        }
+
+        fn late(&self, waited: Duration) -> Option<AdapterError> {
+            let why = "it takes too long";
+            Some(AdapterError::new("lag", "running", waited, Cause::Timeout, why))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_without_an_end_is_told_with_the_reason_of_its_source_and_its_number_still_comes() {
+        let slow = Slow(tokio::sync::Notify::new());
+        let mut told = None;
+        // It ends only when its delay was told.
+        let reading = read(&slow, Instant::now(), |late| {
+            told = Some(late);
+            slow.0.notify_one();
+        });
+        assert!(matches!(reading.await, Reading::Value { .. }));
+        assert!(
+            matches!(&told, Some(Reading::Failed(error)) if error.detail == "it takes too long"),
+            "{told:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_time_and_a_source_without_a_reason_are_not_told_twice() {
+        let slow = Slow(tokio::sync::Notify::new());
+        slow.0.notify_one();
+        let far = Instant::now() + Duration::from_secs(600);
+        let reading = read(&slow, far, |late| panic!("{late:?}"));
+        assert!(matches!(reading.await, Reading::Value { .. }));
+        let mute = Source(Known::Refused);
+        let reading = read(&mute, Instant::now(), |late| panic!("{late:?}"));
+        assert!(matches!(reading.await, Reading::Value { .. }));
+    }
+
+    #[test]
+    fn the_reason_comes_before_a_throttle_gives_the_signal_up() {
+        for interval in [Duration::from_millis(20), Duration::from_secs(15)] {
+            assert!(patience(interval) > interval * 2 && patience(interval) < interval * 3);
         }
     }
 }

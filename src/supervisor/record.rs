@@ -9,7 +9,7 @@ use crate::{
         state::State,
         text,
     },
-    journal::{LimitPoint, Observation, PartPoint, Recorder, SamplePoint, Sighting},
+    journal::{LimitPoint, MOST_PARTS, Observation, PartPoint, Recorder, SamplePoint, Sighting},
     plan::{decide, throttle::Report},
     signals::Part,
 };
@@ -52,13 +52,14 @@ impl Note {
         Self::Sample(judged.signal, SamplePoint { at, value, age })
     }
 
-    /// What is worth a word about a signal whose samples are valid.
-    pub fn warning(judged: &Judged, at: Time) -> Self {
-        let json = serde_json::json!({ "warning": judged.warning }).to_string();
+    /// What is worth a word about a signal whose samples are valid, and how many parts it has where that is more than
+    /// are recorded.
+    pub fn signal(signal: &Name, warning: Option<&str>, parts: Option<usize>, at: Time) -> Self {
+        let json = serde_json::json!({ "warning": warning, "parts": parts }).to_string();
         Self::Seen(
             "signal",
             Observation {
-                key: judged.signal.to_string(),
+                key: signal.to_string(),
                 as_of: at,
                 json,
             },
@@ -118,11 +119,18 @@ impl Notes {
     }
 }
 
+/// What was last told of a signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    warning: Option<String>,
+    parts: Option<usize>,
+}
+
 /// The sending side.
 pub struct Record {
     sender: Option<SyncSender<Note>>,
     last: HashMap<BackfillId, (LimitPoint, Time)>,
-    warnings: HashMap<Name, Option<String>>,
+    signals: HashMap<Name, Told>,
     since_snapshot: u64,
     dropped: u64,
     /// Parts that wait for the disk.
@@ -144,7 +152,7 @@ impl Record {
         Self {
             sender: spawned.is_ok().then_some(sender),
             last: HashMap::new(),
-            warnings: HashMap::new(),
+            signals: HashMap::new(),
             since_snapshot: 0,
             dropped: 0,
             parts,
@@ -197,13 +205,22 @@ impl Record {
         }
     }
 
-    /// Queues a signal's warning if it is another one than before.
-    pub fn warning(&mut self, judged: &Judged, at: Time) {
-        let known = self.warnings.get(&judged.signal);
-        if known != Some(&judged.warning) && (known.is_some() || judged.warning.is_some()) {
-            self.warnings
-                .insert(judged.signal.clone(), judged.warning.clone());
-            self.send(Note::warning(judged, at));
+    /// Queues a signal's warning and how many parts it has, if that is something else than before: also once at the
+    /// beginning, because what a former supervisor said counts no more. A reading without parts says nothing of them.
+    pub fn signal(&mut self, judged: &Judged, at: Time) {
+        let known = self.signals.get(&judged.signal);
+        let parts = match judged.parts.len() {
+            0 => known.and_then(|told| told.parts),
+            n => Some(n).filter(|n| *n > MOST_PARTS),
+        };
+        let told = Told {
+            warning: judged.warning.clone(),
+            parts,
+        };
+        if known != Some(&told) {
+            let note = Note::signal(&judged.signal, told.warning.as_deref(), told.parts, at);
+            self.signals.insert(judged.signal.clone(), told);
+            self.send(note);
         }
     }
 
@@ -293,7 +310,6 @@ fn write(mut recorder: Recorder, notes: &Receiver<Note>, waiting: &AtomicUsize) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::MOST_PARTS;
 
     fn parts(n: usize) -> Vec<Part> {
         let part = |i| Part {
@@ -304,18 +320,49 @@ mod tests {
         (0..n).map(part).collect()
     }
 
-    /// A disk that stands still: parts wait up to a bound, of a reading never more than are written, and samples go on.
-    #[test]
-    fn parts_that_nobody_writes_do_not_fill_the_memory() {
+    /// A record whose notes nobody writes.
+    fn still() -> (Record, Receiver<Note>) {
         let (sender, receiver) = sync_channel(QUEUE);
-        let mut record = Record {
+        let record = Record {
             sender: Some(sender),
             last: HashMap::new(),
-            warnings: HashMap::new(),
+            signals: HashMap::new(),
             since_snapshot: 0,
             dropped: 0,
             parts: Arc::new(AtomicUsize::new(0)),
         };
+        (record, receiver)
+    }
+
+    #[test]
+    fn how_many_parts_there_are_is_told_where_that_is_more_than_are_kept_and_once() {
+        let (mut record, notes) = still();
+        let judged = |n: usize| Judged {
+            signal: "lag".parse().unwrap(),
+            sample: Ok((1.0, std::time::Duration::ZERO)),
+            parts: parts(n),
+            warning: None,
+        };
+        // At last a reading that says nothing of its parts.
+        for n in [MOST_PARTS, 2, 1_234, 1_234, 0, MOST_PARTS, 0] {
+            record.signal(&judged(n), Time::default());
+        }
+        drop(record);
+        let said: Vec<String> = notes
+            .iter()
+            .map(|note| match note {
+                Note::Seen("signal", seen) => seen.json,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let none = r#"{"parts":null,"warning":null}"#;
+        assert_eq!(said, [none, r#"{"parts":1234,"warning":null}"#, none]);
+    }
+
+    /// A disk that stands still: parts wait up to a bound, of a reading never more than are written, and samples go on.
+    #[test]
+    fn parts_that_nobody_writes_do_not_fill_the_memory() {
+        let (mut record, receiver) = still();
         let lag: Name = "lag".parse().unwrap();
         let at = Time::default();
         for _ in 0..300 {

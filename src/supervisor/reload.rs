@@ -28,6 +28,9 @@ use tokio::{runtime::Handle, sync::mpsc::UnboundedSender};
 /// How often the file's time is looked at.
 const EVERY: Duration = Duration::from_secs(2);
 
+/// How long the end of silences is waited for.
+const ENDING: Duration = Duration::from_secs(2);
+
 /// The configuration in force and the tasks that it made.
 pub struct Reload {
     config: Config,
@@ -71,6 +74,11 @@ impl Reload {
     /// The signals that hold a backfill back now: their alerts are silenced where that is wanted.
     pub fn silence(&self, holding: &BTreeSet<Name>) {
         self.pollers.silences.follow(holding);
+    }
+
+    /// Ends the silences of all alerts before this supervisor ends, as far as that is quick: another one makes its own.
+    pub fn end_silences(&self) {
+        self.runtime.block_on(self.pollers.silences.end(ENDING));
     }
 
     /// Loads the file again if it changed or `asked`, and puts what may change into force. `wrong`: an earlier change
@@ -140,10 +148,22 @@ impl Reload {
         driver.secrets = wiring::secrets(&config);
         driver.deadline = config.tuning.effect_deadline;
         // Dropping the old pollers ends them; a signal that is gone drops out at once (case B25).
-        self.pollers = wiring::pollers(&config, &driver.executors, &self.inbox, &self.notes);
+        let mut pollers = wiring::pollers(&config, &driver.executors, &self.inbox, &self.notes);
+        let before = std::mem::take(&mut self.pollers.silences);
+        let gone = pollers
+            .silences
+            .go_on(before, |signal| same_source(&self.config, &config, signal));
+        self.runtime.spawn(async move { gone.end(ENDING).await });
+        self.pollers = pollers;
         self.config = config;
         Ok(())
     }
+}
+
+/// Whether a signal has the same source in both, and so has what it is silenced by.
+fn same_source(old: &Config, new: &Config, signal: &Name) -> bool {
+    let source = |config: &Config| config.signals.get(signal).map(|s| s.source.clone());
+    old.journal.path == new.journal.path && source(old) == source(new)
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

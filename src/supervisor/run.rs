@@ -167,10 +167,12 @@ impl Loop {
             }
             self.record
                 .limits(&self.state, &self.core, self.reload.path(), pass.wall);
-            if let Some(ended) = self.end(pass.told)
-                && self.finish(&ended, pass.wall)
-            {
-                return Ok(ended);
+            if let Some(ended) = self.end(pass.told) {
+                // Before the lease is free: a next supervisor's silences are its own.
+                self.reload.end_silences();
+                if self.finish(&ended, pass.wall) {
+                    return Ok(ended);
+                }
             }
         }
     }
@@ -351,7 +353,7 @@ impl Loop {
 
     fn note_judged(&mut self, wall: Time) {
         for mut judged in self.core.limits.take_judged() {
-            self.record.warning(&judged, wall);
+            self.record.signal(&judged, wall);
             let parts = std::mem::take(&mut judged.parts);
             self.record.parts(&judged.signal, wall, parts);
             self.record.send(Note::judged(judged, wall));

@@ -39,6 +39,8 @@ pub struct PartsView {
     pub signal: Name,
     /// Its parts by name.
     pub parts: BTreeMap<String, PartView>,
+    /// How many it had at the last poll, where that is more than are recorded; `None`: all are here.
+    pub of: Option<u64>,
 }
 
 impl PartsView {
@@ -47,6 +49,7 @@ impl PartsView {
         Self {
             signal,
             parts: BTreeMap::new(),
+            of: None,
         }
     }
 
@@ -135,12 +138,23 @@ impl PartsLog {
         let from = from.max(DateTime::UNIX_EPOCH);
         let minutes = journal.part_minutes_since(signal, from).unwrap_or_default();
         let mut next = (*known).clone();
-        if next.take_in(minutes, begin) {
+        next.of = how_many(journal, signal);
+        if next.take_in(minutes, begin) || next.of != known.of {
             known = Arc::new(next);
         }
         self.0 = Some(known.clone());
         Some(known)
     }
+}
+
+/// How many parts the supervisor last saw of a signal, where it records only the worst of them.
+fn how_many(journal: &Journal, signal: &Name) -> Option<u64> {
+    let seen = journal.observations("signal").unwrap_or_default();
+    let json = seen.into_iter().find(|o| o.key == signal.as_str())?.json;
+    serde_json::from_str::<serde_json::Value>(&json)
+        .ok()?
+        .get("parts")?
+        .as_u64()
 }
 
 #[cfg(test)]

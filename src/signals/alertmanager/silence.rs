@@ -146,6 +146,16 @@ impl Silencer {
             .await
     }
 
+    /// As [`Self::hold`], when `before` was there. `None` if somebody ended that one before its time, by hand: whoever did
+    /// that wants to hear of the alert, so no other one is made.
+    ///
+    /// # Errors
+    /// No member did it: the first one's error.
+    pub async fn hold_on(&self, lasting: Duration, before: &Held) -> Result<Option<Held>, AdapterError> {
+        self.at_the_first(|member| self.hold_on_at(member, lasting, before).boxed())
+            .await
+    }
+
     /// Ends the silence, and says how many there were. None is no error.
     ///
     /// # Errors
@@ -179,7 +189,37 @@ impl Silencer {
     }
 
     async fn hold_at(&self, member: &Endpoint, lasting: Duration) -> Result<Held, AdapterError> {
-        let (silences, answer) = list(member, member.deadline()).await?;
+        let listed = list(member, member.deadline()).await?;
+        self.see_to_it(member, lasting, listed).await
+    }
+
+    async fn hold_on_at(
+        &self,
+        member: &Endpoint,
+        lasting: Duration,
+        before: &Held,
+    ) -> Result<Option<Held>, AdapterError> {
+        let listed = list(member, member.deadline()).await?;
+        if self.was_ended(&listed.0, before) {
+            return Ok(None);
+        }
+        self.see_to_it(member, lasting, listed).await.map(Some)
+    }
+
+    /// Whether a silence of ours ended before its time, and no other one of ours is there. One that nobody could
+    /// prolong in time is not meant, nor one that the server has lost.
+    fn was_ended(&self, silences: &[Silence], before: &Held) -> bool {
+        let early = before.until - TimeDelta::seconds(1);
+        let is_it = |s: &Silence| s.id == before.id && s.status.state == State::Expired && s.ends_at < early;
+        silences.iter().any(is_it) && !silences.iter().any(|s| self.is_ours(s))
+    }
+
+    async fn see_to_it(
+        &self,
+        member: &Endpoint,
+        lasting: Duration,
+        (silences, answer): (Vec<Silence>, Answer),
+    ) -> Result<Held, AdapterError> {
         // Its end is on their clock.
         let now = answer.date().unwrap_or_else(Utc::now);
         let steps = self.steps(&silences, now, lasting);

@@ -96,6 +96,34 @@ fn those_of_others_ended_ones_and_those_of_other_signals_are_left_alone() {
 }
 
 #[test]
+fn one_that_ended_before_its_time_was_ended_by_somebody() {
+    let silencer = silencer();
+    let before = Held {
+        id: "a-1".to_owned(),
+        until: at("03:10:00"),
+    };
+    let ended = |id: &str, until| listed(id, &silencer.document(None, at("02:59:00"), until), "expired");
+    let lives = listed(
+        "a-3",
+        &silencer.document(None, at("02:59:00"), at("03:20:00")),
+        "active",
+    );
+    assert!(silencer.was_ended(&[ended("a-1", at("03:05:00"))], &before));
+    for there in [
+        // In its time, because nobody could make it longer.
+        vec![ended("a-1", at("03:10:00"))],
+        // An older one of ours.
+        vec![ended("a-2", at("03:05:00"))],
+        // The server has lost it.
+        Vec::new(),
+        // There is another one.
+        vec![ended("a-1", at("03:05:00")), lives.clone()],
+    ] {
+        assert!(!silencer.was_ended(&there, &before), "{there:?}");
+    }
+}
+
+#[test]
 fn too_many_of_ours_and_those_with_the_matchers_of_before_are_ended() {
     let silencer = silencer();
     let document = |until| silencer.document(None, at("02:59:00"), until);

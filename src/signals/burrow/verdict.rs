@@ -170,7 +170,7 @@ pub(super) fn listed(things: &[String]) -> String {
 
 /// A name for the screen.
 pub(super) fn shown(name: &str) -> String {
-    text::one_line(name, 80)
+    text::short_name(name, 80)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) fn reading(streams: &[(String, String)], pages: &Pages, clock: Clock)
                 // The reading is as old as its oldest part.
                 oldest = oldest.max(age);
                 parts.push(Part {
-                    name: text::one_line(stream, NAME),
+                    name: text::short_name(stream, NAME),
                     value: Ok(seconds),
                     note: String::new(),
                 });

@@ -1,7 +1,7 @@
 //! What a program prints, read strictly: one number, or one JSON object.
 
 use crate::{
-    domain::text::{clean, one_line},
+    domain::text::{clean, one_line, short_name},
     signals::{NoSample, Part, Reading},
 };
 use serde::{
@@ -9,7 +9,11 @@ use serde::{
     de::{self, MapAccess, Visitor},
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 /// How long the name of a part is shown.
 const NAME: usize = 120;
@@ -124,10 +128,15 @@ fn parts(printed: Option<Parts>) -> Result<Vec<Part>, Refused> {
     let printed = printed.map(|p| p.0).unwrap_or_default();
     let mut parts = Vec::with_capacity(printed.len());
     let mut without = Vec::new();
+    let mut taken = BTreeSet::new();
     for (name, number) in &printed {
-        let name: String = clean(name.trim()).chars().take(NAME).collect();
+        let name = short_name(name, NAME);
         if name.is_empty() {
             return Err(invalid("one of its parts has no name"));
+        }
+        // They differ in blanks around them, or in how a control character is written.
+        if !taken.insert(name.clone()) {
+            return Err(invalid(format!("two of its parts are both called {name}")));
         }
         match number {
             Some(number) => parts.push(Part {
@@ -214,6 +223,25 @@ mod tests {
         assert_eq!(value("{\"lag\": 1, \"parts\": {}}").2, Vec::new());
     }
 
+    #[test]
+    fn parts_whose_names_differ_late_stay_apart() {
+        let (begin, end) = ("x".repeat(130), "y".repeat(130));
+        let text = format!(
+            r#"{{"lag": 3, "parts": {{"{begin}1": 1, "{begin}2": 2, "{begin}1{end}": 3, "{begin}2{end}": 0}}}}"#
+        );
+        let (_, _, parts) = value(&text);
+        let mut numbers: Vec<f64> = parts.iter().map(|(_, number)| *number).collect();
+        numbers.sort_by(f64::total_cmp);
+        assert_eq!(numbers, [0.0, 1.0, 2.0, 3.0]);
+        assert!(
+            parts
+                .iter()
+                .all(|(name, _)| name.starts_with("xxx") && name.chars().count() == NAME)
+        );
+        let names: BTreeSet<&String> = parts.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), 4);
+    }
+
     /// Case B28.
     #[rstest]
     #[case::nothing("", NoSample::Missing, "prints nothing")]
@@ -250,6 +278,11 @@ mod tests {
         "{\"lag\": 1, \"parts\": {\"a\": 1, \"a\": 2}}",
         NoSample::Invalid,
         "second time"
+    )]
+    #[case::part_twice_but_for_a_blank(
+        "{\"lag\": 1, \"parts\": {\"a\": 1, \" a\": 2}}",
+        NoSample::Invalid,
+        "two of its parts are both called a"
     )]
     #[case::nameless("{\"lag\": 1, \"parts\": {\" \": 1}}", NoSample::Invalid, "no name")]
     #[case::part_text("{\"lag\": 1, \"parts\": {\"a\": \"x\"}}", NoSample::Invalid, "JSON is not")]

@@ -43,7 +43,7 @@ impl fmt::Display for Place {
 
 /// A name from outside, as it may be shown.
 pub(super) fn shown(name: &str) -> String {
-    text::one_line(name, NAME)
+    text::short_name(name, NAME)
 }
 
 /// What a group has committed for a partition.

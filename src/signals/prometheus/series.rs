@@ -3,7 +3,7 @@
 use super::answer::Labels;
 use crate::{
     config::MOST_SERIES,
-    domain::{human, text::clean},
+    domain::{human, text::short_name},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -106,9 +106,5 @@ fn name(series: &Labels, telling: &[&str]) -> String {
             .filter(|v| !v.is_empty())
             .unwrap_or("-")
     };
-    let whole = clean(&telling.iter().map(value).collect::<Vec<_>>().join("/"));
-    if whole.chars().count() <= NAME {
-        return whole;
-    }
-    whole.chars().take(NAME - 1).chain(['…']).collect()
+    short_name(&telling.iter().map(value).collect::<Vec<_>>().join("/"), NAME)
 }

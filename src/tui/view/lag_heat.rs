@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     config::Unit,
-    domain::Time,
+    domain::{Time, human},
+    journal::MOST_PARTS,
     tui::{
         model::SignalView,
         parts::{PartCell, PartView},
@@ -39,6 +40,8 @@ pub(super) struct Heatmap<'a> {
     shown: Vec<Row<'a>>,
     /// What the last row stands for.
     rest: Vec<Row<'a>>,
+    /// How many there are, where that is more than are recorded.
+    of: Option<u64>,
     /// What all names begin with.
     prefix: &'a str,
     /// Columns of the names, with the gap after them.
@@ -125,6 +128,7 @@ impl<'a> Heatmap<'a> {
             signal,
             shown: all,
             rest,
+            of: view.of,
             prefix,
         })
     }
@@ -194,6 +198,11 @@ impl<'a> Heatmap<'a> {
             },
             faint,
         )]];
+        if let Some(all) = self.of {
+            let kept = human::with_commas(MOST_PARTS as u64);
+            let words = format!("{kept} of {} parts", human::with_commas(all));
+            items.push(vec![p(words, muted)]);
+        }
         if !self.prefix.is_empty() {
             let begins = fit(self.prefix, 40, look.glyphs.cut_off);
             items.push(vec![p("all begin with ", faint), p(begins, muted)]);
@@ -307,10 +316,15 @@ struct Line<'a> {
     note: &'a str,
 }
 
-/// The order of the rows: by what they are now, then by the worst that is still to be seen, then by name. A refresh
-/// moves a row only where it crossed a threshold.
+/// The order of the rows: by their numbers now, the highest first; those without one stand between hard and soft, by
+/// the worst of them that is still to be seen. Equal ones stand by name, so that the same numbers always make the same
+/// picture.
 fn order(a: &Row<'_>, b: &Row<'_>) -> Ordering {
-    b.ranks.cmp(&a.ranks).then_with(|| natural(a.name, b.name))
+    let number = |row: &Row<'_>| row.last.unwrap_or_default();
+    let now = b.ranks.0.cmp(&a.ranks.0);
+    now.then_with(|| number(b).total_cmp(&number(a)))
+        .then_with(|| b.ranks.1.cmp(&a.ranks.1))
+        .then_with(|| natural(a.name, b.name))
 }
 
 /// Names in the order in which people count: partition 9 before partition 10.

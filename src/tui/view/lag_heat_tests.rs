@@ -234,21 +234,36 @@ fn the_worst_comes_first_and_no_number_before_one_that_is_only_past_soft() {
 }
 
 #[test]
-fn rows_keep_their_places_while_their_numbers_move_within_the_same_levels() {
-    let before = [
+fn rows_stand_by_their_numbers_and_equal_ones_and_those_without_one_in_a_known_place() {
+    let parts = [
         ("p/10", Some(61.0), 61.0),
         ("p/9", Some(100.0), 100.0),
         ("p/2", Some(1.0), 1.0),
         ("p/02", Some(29.0), 29.0),
+        ("p/30", Some(0.0), 0.0),
+        ("p/4", Some(29.0), 29.0),
+        ("p/5", Some(29.0), 950.0),
+        ("silent/2", None, 5.0),
+        ("silent/10", None, 5.0),
+        ("silent/11", None, 200.0),
     ];
-    let after = [
-        ("p/10", Some(170.0), 170.0),
-        ("p/9", Some(62.0), 100.0),
-        ("p/2", Some(59.0), 59.0),
-        ("p/02", Some(0.0), 29.0),
+    let wanted = [
+        "silent/11",
+        "silent/2",
+        "silent/10",
+        "p/9",
+        "p/10",
+        "p/5",
+        "p/02",
+        "p/4",
+        "p/2",
+        "p/30",
     ];
-    assert_eq!(ordered(&before), ["p/9", "p/10", "p/2", "p/02"]);
-    assert_eq!(ordered(&before), ordered(&after));
+    assert_eq!(ordered(&parts), wanted);
+    // Wherever they come from, the same numbers make the same picture.
+    let mut other = parts;
+    other.reverse();
+    assert_eq!(ordered(&other), wanted);
 }
 
 #[test]
