@@ -2,90 +2,190 @@
 
 use super::context::{self, Done, Exit};
 use crate::{
-    config::scenario::Scenario,
-    domain::{human, text},
-    plan::simulate::{Figures, Policy, Report, simulate as played},
+    config::{ConfigErrors, Problem, scenario::Scenario},
+    plan::simulate::{Policy, Progress, simulate as played},
 };
-use std::path::Path;
+use std::{
+    fs::{self, File},
+    io::{IsTerminal, Read, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+mod table;
 
 /// A larger file is no scenario.
 const LARGEST: u64 = 1024 * 1024;
+/// Who waits longer than this wonders.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The line on the terminal is not written anew more often.
+const EVERY: Duration = Duration::from_millis(200);
 
 /// The command. Needs no configuration and no journal.
 pub fn simulate(json: bool, file: &Path, policies: &[Policy], seeds: u32) -> Done {
-    let scenario = read(file)?;
-    let report = played(&scenario, policies, seeds);
-    context::print(json, &report, || words(&report))
+    let scenario = read(file).map_err(|errors| Exit::config(&errors))?;
+    for policy in policies {
+        can_be_played(*policy, &scenario)?;
+    }
+    let mut waiting = Waiting::new(scenario.duration);
+    let report = played(&scenario, policies, seeds, &mut |progress| waiting.hear(progress));
+    waiting.end();
+    context::print(json, &report, || table::words(&report, scenario.duration))
 }
 
-fn read(file: &Path) -> Result<Scenario, Exit> {
-    let shown = text::clean(&file.display().to_string());
-    let unreadable = |why: String| Exit::usage(format!("{shown} cannot be read: {why}"));
-    let about = std::fs::metadata(file).map_err(|e| unreadable(e.to_string()))?;
-    if !about.is_file() {
-        return Err(unreadable("it is no ordinary file".to_owned()));
+/// The bound keeps to the scenario's `max_limit`, so a policy has to, too.
+fn can_be_played(policy: Policy, scenario: &Scenario) -> Result<(), Exit> {
+    let most = scenario.backfill.max_limit;
+    match policy {
+        Policy::Fixed(limit) if limit > most => Err(Exit::usage(format!(
+            "policy {policy} is more than the scenario's backfill.max_limit, {most}"
+        ))
+        .hint(format!(
+            "fixed:{most} is the most, or raise max_limit in the scenario"
+        ))),
+        _ => Ok(()),
     }
-    if about.len() > LARGEST {
-        return Err(unreadable(
-            "it is larger than 1 MiB, and no scenario is".to_owned(),
-        ));
-    }
-    let content = std::fs::read_to_string(file).map_err(|e| unreadable(e.to_string()))?;
-    Scenario::parse(&content, file).map_err(|errors| Exit::usage(errors.lines().join("\n")))
 }
 
-/// A table, a row for each policy; in brackets the worst seed.
-fn words(report: &Report) -> String {
-    let heads = [
-        "policy",
-        "chunks",
-        "share",
-        "over soft",
-        "by us",
-        "over hard",
-        "worst lag",
-        "changes",
-        "pauses",
-        "cancelled",
-    ];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    rows.extend(report.policies.iter().map(|p| row(&p.policy, &p.mean, &p.worst)));
-    let wide = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..heads.len()).map(wide).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(i, (cell, wide))| match i {
-            0 => format!("{cell:<wide$}"),
-            _ => format!("{cell:>wide$}"),
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+fn read(file: &Path) -> Result<Scenario, ConfigErrors> {
+    Scenario::parse(&text(file)?, file)
+}
+
+fn text(file: &Path) -> Result<String, ConfigErrors> {
+    let refused = |found: String| ConfigErrors {
+        path: file.to_owned(),
+        problems: vec![Problem {
+            at: None,
+            key: "file".to_owned(),
+            found,
+            expected: "a scenario in TOML".to_owned(),
+            help: "assets/scenarios has examples".to_owned(),
+        }],
+        more: 0,
     };
-    let mut lines: Vec<String> = rows.iter().map(line).collect();
-    lines.push(format!(
-        "means of {} (in brackets the worst); share is of the most that could be done, {:.0} chunks; over soft and hard in \
-         minutes, by us: beyond what the live load causes itself, over hard: outside of incidents",
-        human::counted(report.seeds.into(), "seed"),
-        report.bound_chunks
-    ));
-    lines.join("\n")
+    let unreadable = |e: std::io::Error| refused(format!("no way to read it ({e})"));
+    // Asked before opening: opening a pipe would wait for its other end.
+    let about = fs::metadata(file).map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(refused("something that is no ordinary file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let open = File::open(file).map_err(unreadable)?;
+    open.take(LARGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(refused("more than 1 MiB".to_owned()));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let good = e.as_bytes().iter().take(e.utf8_error().valid_up_to());
+        let line = good.filter(|byte| **byte == b'\n').count() + 1;
+        refused(format!("a byte in line {line} that is not UTF-8"))
+    })
 }
 
-fn row(policy: &str, mean: &Figures, worst: &Figures) -> Vec<String> {
-    let with = |mean: f64, worst: f64| format!("{mean:.0} ({worst:.0})");
-    vec![
-        policy.to_owned(),
-        format!("{:.0}", mean.chunks_done),
-        format!(
-            "{:.1} % ({:.0} %)",
-            mean.share_of_oracle * 100.0,
-            worst.share_of_oracle * 100.0
-        ),
-        format!("{:.0}", mean.minutes_over_soft),
-        with(mean.excess_minutes_over_soft, worst.excess_minutes_over_soft),
-        format!("{:.1}", mean.minutes_over_hard_outside_incidents),
-        with(mean.worst_lag_s, worst.worst_lag_s),
-        with(mean.limit_changes, worst.limit_changes),
-        format!("{:.1}", mean.pauses),
-        format!("{:.0}", mean.cancelled),
-    ]
+/// What somebody sees who waits at a terminal: one line on standard error, written over and over, gone at the end.
+struct Waiting {
+    terminal: bool,
+    began: Instant,
+    written: Option<Instant>,
+    wide: usize,
+    night: Duration,
+}
+
+impl Waiting {
+    fn new(night: Duration) -> Self {
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+            began: Instant::now(),
+            written: None,
+            wide: 0,
+            night,
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let since = |at: Instant| now.saturating_duration_since(at);
+        self.terminal && since(self.began) >= PATIENCE && self.written.is_none_or(|at| since(at) >= EVERY)
+    }
+
+    fn hear(&mut self, progress: Progress) {
+        let now = Instant::now();
+        if self.is_due(now) {
+            let line = line(progress, self.night);
+            self.write(&line);
+            self.written = Some(now);
+        }
+    }
+
+    fn end(&mut self) {
+        if self.written.is_some() {
+            self.write("");
+            let _ = write!(std::io::stderr(), "\r");
+        }
+    }
+
+    /// Blanks, not an escape sequence, so that it is the same on every terminal.
+    fn write(&mut self, line: &str) {
+        let wide = self.wide;
+        // A terminal that went away takes nothing from the result.
+        let _ = write!(std::io::stderr(), "\r{line:<wide$}");
+        self.wide = line.chars().count();
+    }
+}
+
+fn line(progress: Progress, night: Duration) -> String {
+    let Progress {
+        seed,
+        seeds,
+        policy,
+        nth,
+        policies,
+        played,
+    } = progress;
+    let (hour, hours) = ((played / 3600.0) as u64 + 1, night.as_secs().div_ceil(3600));
+    format!("seed {seed} of {seeds}, policy {policy} ({nth} of {policies}), hour {hour} of {hours}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(terminal: bool) -> Waiting {
+        Waiting {
+            terminal,
+            ..Waiting::new(Duration::from_secs(36 * 3600))
+        }
+    }
+
+    #[test]
+    fn who_waits_for_more_than_a_second_at_a_terminal_is_told_and_not_too_often() {
+        let mut at_terminal = waiting(true);
+        let after = |ms| at_terminal.began + Duration::from_millis(ms);
+        let (soon, due, again, later) = (after(999), after(1000), after(1100), after(1200));
+        assert!(!at_terminal.is_due(soon) && at_terminal.is_due(due));
+        at_terminal.written = Some(due);
+        assert!(!at_terminal.is_due(again) && at_terminal.is_due(later));
+        assert!(!waiting(false).is_due(later + PATIENCE));
+    }
+
+    #[test]
+    fn the_line_says_seed_policy_and_hour_and_fits_a_narrow_terminal() {
+        let progress = |seeds, policy, hours: f64| Progress {
+            seed: 3,
+            seeds,
+            policy,
+            nth: 2,
+            policies: 5,
+            played: hours * 3600.0,
+        };
+        let night = Duration::from_secs(36 * 3600);
+        assert_eq!(
+            line(progress(20, Policy::Classic, 16.0), night),
+            "seed 3 of 20, policy classic (2 of 5), hour 17 of 36"
+        );
+        let month = Duration::from_secs(31 * 86_400);
+        let longest = line(progress(1000, Policy::Fixed(10_000), 743.0), month);
+        assert!(longest.chars().count() < 80, "{longest}");
+    }
 }

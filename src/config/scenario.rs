@@ -140,6 +140,14 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 const MOST_CHUNKS: u64 = 100_000;
 const MOST_WEIGHT: u64 = 10_000;
+/// What overlaps is multiplied anew at each beginning and end.
+const MOST_INCIDENTS: usize = 20_000;
+/// Each part of the noise is drawn anew in every step of every seed.
+const MOST_NOISES: usize = 10;
+/// Each of them is asked in every step of every seed.
+const MOST_LOADS: usize = 100;
+/// They cost nothing while a night is played.
+const MOST_HEAVY: usize = 20_000;
 
 impl Scenario {
     /// Reads a scenario; `path` is named in what is wrong with it.
@@ -174,8 +182,8 @@ fn whole(report: &mut Report<'_>, root: &Section<'_>) -> Option<Scenario> {
     let backfill = part(report, root, "backfill").and_then(|s| work(report, &s));
     let consumer = part(report, root, "consumer").and_then(|s| consumer(report, &s));
     let signal = part(report, root, "signal").and_then(|s| levels(report, &s));
-    let incidents = tables(report, root, "incidents", incident);
-    let other_loads = tables(report, root, "other_loads", other_load);
+    let incidents = tables(report, root, "incidents", MOST_INCIDENTS, incident);
+    let other_loads = tables(report, root, "other_loads", MOST_LOADS, other_load);
     Some(Scenario {
         duration: duration?,
         seed: seed?,
@@ -198,18 +206,36 @@ fn tables<T>(
     report: &mut Report<'_>,
     root: &Section<'_>,
     key: &str,
+    most: usize,
     read: impl Fn(&mut Report<'_>, &Section<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let Some(entry) = root.get(key) else {
         return Some(Vec::new());
     };
     let expected = format!("tables, [[{key}]]");
-    let items = entry.list(report, &expected)?;
+    let items = at_most(report, &entry, &expected, most)?;
     let read: Vec<Option<T>> = items
         .iter()
         .map(|item| item.section(report, &expected).and_then(|s| read(report, &s)))
         .collect();
     read.into_iter().collect()
+}
+
+/// The elements of a list that is not too long to be played.
+fn at_most<'t>(
+    report: &mut Report<'_>,
+    entry: &Entry<'t>,
+    expected: &str,
+    most: usize,
+) -> Option<Vec<Entry<'t>>> {
+    let items = entry.list(report, expected)?;
+    if items.len() <= most {
+        return Some(items);
+    }
+    let found = format!("{} of them", items.len());
+    let help = "each one costs time in every run: leave away what does not matter, or join several into one";
+    entry.problem(report, found, format!("at most {most}"), help);
+    None
 }
 
 /// A value that has a default.
@@ -280,7 +306,7 @@ fn work(report: &mut Report<'_>, section: &Section<'_>) -> Option<Work> {
             let sigma = or(report, &s, "sigma", 0.0, |r, e| bounded(r, e, 0.0, 3.0));
             Some((Duration::from_secs_f64(median? * 60.0), sigma?))
         });
-    let heavy = tables(report, section, "heavy", |r, s| {
+    let heavy = tables(report, section, "heavy", MOST_HEAVY, |r, s| {
         s.only(r, &["every", "factor"]);
         let every = required_whole(r, s, "every", MOST_CHUNKS);
         let factor = required_number(r, s, "factor", 1.0, 10_000.0);
@@ -346,7 +372,7 @@ fn consumer(report: &mut Report<'_>, section: &Section<'_>) -> Option<Consumer> 
 /// `[[0.04, "60s"], [0.02, "30m"]]`.
 fn noise(report: &mut Report<'_>, entry: &Entry<'_>) -> Option<Vec<(f64, Duration)>> {
     let expected = "pairs of a share and a memory, as in [[0.04, \"60s\"], [0.02, \"30m\"]]";
-    let items = entry.list(report, expected)?;
+    let items = at_most(report, entry, expected, MOST_NOISES)?;
     let mut pair = |item: &Entry<'_>| {
         let parts = item.list(report, expected)?;
         let [share, memory] = parts.as_slice() else {

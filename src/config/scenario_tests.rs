@@ -134,3 +134,38 @@ fn everything_that_is_missing_is_told_in_one_pass() {
         assert!(all.contains(&format!("{key}: found nothing")), "{key}\n{all}");
     }
 }
+
+/// Each would cost a share of every step of every seed: hours, without a word.
+#[test]
+fn lists_that_are_too_long_to_be_played_are_refused_once_with_place_bound_and_remedy() {
+    let with = |n: usize, one: &str| format!("{TOY}{}", one.repeat(n));
+    let incident = "[[incidents]]\nat = \"1h\"\nfor = \"1h\"\nmetric = \"nan\"\n";
+    // Two are there already.
+    assert_eq!(parse(&with(19_998, incident)).unwrap().incidents.len(), 20_000);
+    let all = told(&with(19_999, incident));
+    assert_eq!(all.lines().count(), 1, "{all}");
+    assert!(
+        all.contains(
+            "incidents: found 20001 of them, expected at most 20000; each one costs time in every run"
+        ),
+        "{all}"
+    );
+    assert!(all.starts_with("toy.toml:22:"), "{all}");
+    let load = "[[other_loads]]\nload = 1\nleast = \"1s\"\nmost = \"1s\"\n";
+    assert_eq!(parse(&with(99, load)).unwrap().other_loads.len(), 100);
+    let all = told(&with(100, load));
+    assert!(
+        all.contains("other_loads: found 101 of them, expected at most 100"),
+        "{all}"
+    );
+    let noise = |n: usize| {
+        let parts = vec!["[0.01, \"60s\"]"; n].join(", ");
+        TOY.replace("[[0.04, \"60s\"], [0.02, \"30m\"]]", &format!("[{parts}]"))
+    };
+    assert_eq!(parse(&noise(10)).unwrap().consumer.noise.len(), 10);
+    let all = told(&noise(11));
+    assert!(
+        all.contains("consumer.noise: found 11 of them, expected at most 10"),
+        "{all}"
+    );
+}

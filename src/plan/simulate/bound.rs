@@ -3,7 +3,6 @@
 //! what 100 % means.
 
 use super::{
-    draw::Draw,
     live::{Live, STEP},
     work::Plan,
 };
@@ -19,7 +18,7 @@ pub struct Bound {
 }
 
 /// Computes it: backward what may wait at the end of each step, then forward the most weight that keeps to it.
-pub fn bound(scenario: &Scenario, live: &Live, draw: Draw) -> Bound {
+pub fn bound(scenario: &Scenario, live: &Live, plan: &Plan<'_>) -> Bound {
     let most = most_waiting(scenario, live);
     let cost = scenario.consumer.cost_per_chunk;
     let max = f64::from(scenario.backfill.max_limit);
@@ -34,7 +33,6 @@ pub fn bound(scenario: &Scenario, live: &Live, draw: Draw) -> Bound {
         waiting = (waiting + grows + cost * weight * STEP).max(0.0);
         work += weight * STEP;
     }
-    let plan = Plan::new(&scenario.backfill, draw);
     let (mut left, mut chunks) = (work, 0);
     while chunks < scenario.backfill.chunks {
         let needed = plan.work_of(chunks);
@@ -74,7 +72,7 @@ fn most_waiting(scenario: &Scenario, live: &Live) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::scenario;
+    use super::super::{course::Course, draw::Draw, tests::scenario};
     use super::*;
 
     #[test]
@@ -85,8 +83,8 @@ mod tests {
         toy.consumer.capacity = 1700.0;
         toy.incidents.clear();
         toy.backfill.chunks = 100_000;
-        let live = Live::new(&toy, Draw(1));
-        let found = bound(&toy, &live, Draw(1));
+        let live = Live::new(&toy, &Course::of(&toy), Draw(1));
+        let found = bound(&toy, &live, &Plan::new(&toy.backfill, Draw(1)));
         let seconds = toy.duration.as_secs_f64();
         // 60 s of 1000 messages may wait at the end: that is 60,000 / 70 seconds of weight more.
         let expected = 10.0 * seconds + 60_000.0 / 70.0;
@@ -102,8 +100,8 @@ mod tests {
         let mut toy = scenario();
         toy.backfill.chunks = 20;
         toy.backfill.failure_rate = 0.0;
-        let live = Live::new(&toy, Draw(1));
-        let found = bound(&toy, &live, Draw(1));
+        let live = Live::new(&toy, &Course::of(&toy), Draw(1));
+        let found = bound(&toy, &live, &Plan::new(&toy.backfill, Draw(1)));
         let plan = Plan::new(&toy.backfill, Draw(1));
         let all: f64 = (0..20).map(|k| plan.work_of(k)).sum();
         assert_eq!(found.chunks, 20);

@@ -1,8 +1,11 @@
 //! The live pipeline without us: what arrives, what the consumer can take, and what waits. Time goes in steps of
 //! [`STEP`]; lag is the age of the oldest message that waits, as an exporter of seconds would tell it.
 
-use super::draw::{Draw, Stream};
-use crate::config::scenario::{Incident, Scenario};
+use super::{
+    course::Course,
+    draw::{Draw, Stream},
+};
+use crate::config::scenario::Scenario;
 use std::time::Duration;
 
 /// A step of the modelled world, in seconds.
@@ -22,8 +25,8 @@ pub struct Live {
 
 impl Live {
     /// The world of one seed.
-    pub fn new(scenario: &Scenario, draw: Draw) -> Self {
-        let steps = (scenario.duration.as_secs_f64() / STEP) as usize;
+    pub fn new(scenario: &Scenario, course: &Course, draw: Draw) -> Self {
+        let steps = course.moments().len();
         let mut noise = Noise::new(scenario, draw);
         let mut loads: Vec<Switching<'_>> = Vec::new();
         for (which, load) in scenario.other_loads.iter().enumerate() {
@@ -36,15 +39,11 @@ impl Live {
         };
         let consumer = &scenario.consumer;
         let mut sum = 0.0;
-        for step in 0..steps {
+        for (step, moment) in course.moments().iter().enumerate() {
             let t = step as f64 * STEP;
             let turn = std::f64::consts::TAU * (t - consumer.day_peak.as_secs_f64()) / DAY;
             let arrivals = consumer.rate * (1.0 + consumer.day_swing * turn.cos()) * noise.next(step as u64);
-            let mut capacity = consumer.capacity;
-            for incident in scenario.incidents.iter().filter(|i| is_on(i, t)) {
-                capacity *= incident.capacity_factor;
-            }
-            capacity -= loads.iter_mut().map(|l| l.at(t)).sum::<f64>();
+            let capacity = moment.capacity - loads.iter_mut().map(|l| l.at(t)).sum::<f64>();
             sum += arrivals * STEP;
             live.arrivals.push(arrivals);
             live.capacity.push(capacity.max(0.0));
@@ -63,18 +62,6 @@ impl Live {
         let before = step.saturating_sub((seconds / STEP) as usize);
         self.arrived[step.min(self.steps())] - self.arrived[before.min(self.steps())]
     }
-}
-
-/// Whether an incident is under way at a time.
-pub fn is_on(incident: &Incident, t: f64) -> bool {
-    incident.at.as_secs_f64() <= t && t < (incident.at + incident.lasts).as_secs_f64()
-}
-
-/// Whether a time lies in an incident or in the half hour after it, when its damage is still being worked off.
-pub fn is_near_an_incident(scenario: &Scenario, t: f64) -> bool {
-    let after = Duration::from_secs(1800);
-    let near = |i: &Incident| i.at.as_secs_f64() <= t && t <= (i.at + i.lasts + after).as_secs_f64();
-    scenario.incidents.iter().any(near)
 }
 
 /// Multiplicative noise whose parts forget at their own pace.
@@ -204,7 +191,7 @@ mod tests {
         toy.consumer.day_swing = 0.0;
         toy.consumer.capacity = capacity;
         toy.incidents.clear();
-        Live::new(&toy, Draw(1))
+        Live::new(&toy, &Course::of(&toy), Draw(1))
     }
 
     #[test]
@@ -232,7 +219,7 @@ mod tests {
     fn an_incident_takes_from_the_capacity_while_it_lasts() {
         let mut toy = scenario();
         toy.consumer.noise.clear();
-        let live = Live::new(&toy, Draw(1));
+        let live = Live::new(&toy, &Course::of(&toy), Draw(1));
         let first = toy.incidents[0].clone();
         let at = (first.at.as_secs_f64() / STEP) as usize;
         let over = ((first.at + first.lasts).as_secs_f64() / STEP) as usize;
@@ -245,7 +232,7 @@ mod tests {
     fn the_day_swings_around_its_mean_and_peaks_when_it_is_said() {
         let mut toy = scenario();
         toy.consumer.noise.clear();
-        let live = Live::new(&toy, Draw(1));
+        let live = Live::new(&toy, &Course::of(&toy), Draw(1));
         let at = |hours: f64| live.arrivals[(hours * 3600.0 / STEP) as usize];
         assert!((at(14.0) - 1350.0).abs() < 0.1 && (at(2.0) - 650.0).abs() < 0.1);
         assert!((at(8.0) - 1000.0).abs() < 0.1);

@@ -17,15 +17,18 @@
 //!   it is over soft for hours in some scenarios without any backfill.
 
 mod bound;
+mod course;
 mod draw;
 mod live;
 mod night;
 mod policy;
 mod report;
+mod shop;
+mod waiting;
 mod work;
 
 pub use policy::Policy;
-pub use report::{Figures, Report, simulate};
+pub use report::{Figures, OfPolicy, Progress, Report, simulate};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::draw::{Draw, Stream};
 use crate::config::scenario::Work;
+use std::collections::BTreeMap;
 
 /// From this factor on a chunk has the weight of the lane for skewed days, 4, and is that much shorter.
 const ISOLATED: f64 = 5.0;
@@ -26,36 +27,25 @@ pub struct Fate {
     pub fails: bool,
 }
 
-/// All chunks, in the order of the plan.
-#[derive(Debug, Clone, Copy)]
+/// All chunks, in the order of the plan. How large each is is worked out once: it is asked for in every step.
+#[derive(Debug, Clone)]
 pub struct Plan<'w> {
     work: &'w Work,
     draw: Draw,
+    sizes: Vec<Size>,
 }
 
 impl<'w> Plan<'w> {
     /// The chunks of one seed.
-    pub const fn new(work: &'w Work, draw: Draw) -> Self {
-        Self { work, draw }
+    pub fn new(work: &'w Work, draw: Draw) -> Self {
+        let size = |(chunk, factor): (u32, f64)| size(work, draw, chunk, factor);
+        let sizes = (0..work.chunks).zip(factors(work)).map(size).collect();
+        Self { work, draw, sizes }
     }
 
     /// The chunk of a number, from 0.
     pub fn size(&self, chunk: u32) -> Size {
-        let spread = self.work.sigma * self.draw.normal(Stream::Length, chunk.into());
-        let ordinary = self.work.median.as_secs_f64() * spread.exp();
-        let of_it = |h: &&crate::config::scenario::Heavy| (chunk + 1).is_multiple_of(h.every);
-        let factors = self.work.heavy.iter().filter(of_it).map(|h| h.factor);
-        let factor = factors.fold(1.0, f64::max);
-        let weight: u32 = match factor {
-            f if f >= ISOLATED => 4,
-            f if f >= HEAVY => 2,
-            _ => 1,
-        };
-        let weight = weight.min(self.work.max_limit);
-        Size {
-            weight,
-            seconds: ordinary * factor / f64::from(weight),
-        }
+        self.sizes[chunk as usize]
     }
 
     /// What becomes of an attempt, counted from 0.
@@ -89,6 +79,37 @@ impl<'w> Plan<'w> {
     }
 }
 
+/// How many times an ordinary one each chunk is: the largest of the factors that it is a multiple for.
+fn factors(work: &Work) -> Vec<f64> {
+    let mut largest: BTreeMap<usize, f64> = BTreeMap::new();
+    for heavy in &work.heavy {
+        let known = largest.entry(heavy.every.max(1) as usize).or_insert(1.0);
+        *known = known.max(heavy.factor);
+    }
+    let mut factors = vec![1.0_f64; work.chunks as usize];
+    for (every, factor) in largest {
+        for known in factors.iter_mut().skip(every - 1).step_by(every) {
+            *known = known.max(factor);
+        }
+    }
+    factors
+}
+
+fn size(work: &Work, draw: Draw, chunk: u32, factor: f64) -> Size {
+    let spread = work.sigma * draw.normal(Stream::Length, chunk.into());
+    let ordinary = work.median.as_secs_f64() * spread.exp();
+    let weight: u32 = match factor {
+        f if f >= ISOLATED => 4,
+        f if f >= HEAVY => 2,
+        _ => 1,
+    };
+    let weight = weight.min(work.max_limit);
+    Size {
+        weight,
+        seconds: ordinary * factor / f64::from(weight),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::scenario;
@@ -98,6 +119,7 @@ mod tests {
     #[test]
     fn half_of_the_chunks_are_longer_than_the_median_and_heavy_ones_come_every_so_often() {
         let mut work = scenario().backfill;
+        work.chunks = 10_000;
         work.heavy = vec![
             Heavy {
                 every: 100,
@@ -127,6 +149,7 @@ mod tests {
     #[test]
     fn attempts_fail_at_the_rate_that_is_said_and_lose_a_part_of_their_time() {
         let mut work = scenario().backfill;
+        work.chunks = 20_000;
         work.failure_rate = 0.1;
         let plan = Plan::new(&work, Draw(3));
         let failed = (0..20_000).filter(|k| plan.fate(*k, 0).fails).count();
