@@ -150,7 +150,7 @@ fn lists_that_are_too_long_to_be_played_are_refused_once_with_place_bound_and_re
         ),
         "{all}"
     );
-    assert!(all.starts_with("toy.toml:22:"), "{all}");
+    assert!(all.starts_with("toy.toml:21:1: "), "{all}");
     let load = "[[other_loads]]\nload = 1\nleast = \"1s\"\nmost = \"1s\"\n";
     assert_eq!(parse(&with(99, load)).unwrap().other_loads.len(), 100);
     let all = told(&with(100, load));

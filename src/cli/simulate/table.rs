@@ -103,7 +103,7 @@ fn legend(report: &Report, night: Duration) -> Vec<String> {
         "soft     minutes with lag over soft; by us: more than the live load alone has",
         "hard     minutes with lag over hard, but for incidents and 30 min after them",
         "lag      the worst one",
-        "changes  of the limit; pauses: stops of all starts because of lag",
+        "changes  of the limit; pauses: stops by auto, no-cancel, classic for lag",
         "cancels  attempts that were cancelled to brake",
     ];
     lines.extend(rest.map(str::to_owned));
