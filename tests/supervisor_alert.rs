@@ -277,3 +277,22 @@ fn a_program_that_prints_the_lag_pauses_and_one_that_fails_stops_the_starts() {
     assert!(problem.contains("No such file"), "{problem}");
     workspace.assert_once_only();
 }
+
+/// Told before its signal counts as not seen: nobody has to guess why there is no answer.
+#[test]
+fn a_program_that_takes_longer_than_its_interval_blinds_its_signal_in_these_words() {
+    let workspace = protected(
+        "classic",
+        "kind = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 4; echo 1\"]\nunit = \"seconds\"\n",
+    );
+    let _run = workspace.run("orders");
+    let blind = workspace.wait("the blind signal", || {
+        let state = workspace.journal()?.load_state().ok()?;
+        state.blind.values().next().map(|blind| blind.why.clone())
+    });
+    assert!(
+        blind.starts_with("timed out (running sh")
+            && blind.contains("it takes longer than the interval of 500ms"),
+        "{blind}"
+    );
+}
