@@ -82,17 +82,19 @@ fn what_is_no_scenario_file_at_all_has_a_place_too() {
     }
 }
 
+/// The bound keeps to it, so the policy does, too.
 #[test]
-fn a_fixed_limit_past_that_of_the_scenario_is_refused_with_what_mends_it() {
+fn a_fixed_limit_is_at_most_that_of_the_scenario() {
     let dir = tempfile::tempdir().unwrap();
-    let out = simulate(&written(&dir, TOY), &["--policy", "fixed:16,fixed:17", "--json"]);
-    let error = json(&out)["error"].take();
-    assert_eq!(out.status.code(), Some(2), "{out:?}");
-    assert_eq!(
-        error["message"],
-        "policy fixed:17 is more than the scenario's backfill.max_limit, 16"
+    let short = TOY.replace("36h", "4h");
+    let out = simulate(
+        &written(&dir, &short),
+        &["--policy", "fixed:16,fixed:64", "--json"],
     );
-    assert!(error["hint"].as_str().unwrap().contains("fixed:16"), "{error}");
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let policies = json(&out)["policies"].take();
+    assert_eq!(policies[1]["policy"], "fixed:64");
+    assert_eq!(policies[0]["mean"], policies[1]["mean"]);
 }
 
 #[test]

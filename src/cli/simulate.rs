@@ -24,27 +24,10 @@ const EVERY: Duration = Duration::from_millis(200);
 /// The command. Needs no configuration and no journal.
 pub fn simulate(json: bool, file: &Path, policies: &[Policy], seeds: u32) -> Done {
     let scenario = read(file).map_err(|errors| Exit::config(&errors))?;
-    for policy in policies {
-        can_be_played(*policy, &scenario)?;
-    }
     let mut waiting = Waiting::new(scenario.duration);
     let report = played(&scenario, policies, seeds, &mut |progress| waiting.hear(progress));
     waiting.end();
     context::print(json, &report, || table::words(&report, scenario.duration))
-}
-
-/// The bound keeps to the scenario's `max_limit`, so a policy has to, too.
-fn can_be_played(policy: Policy, scenario: &Scenario) -> Result<(), Exit> {
-    let most = scenario.backfill.max_limit;
-    match policy {
-        Policy::Fixed(limit) if limit > most => Err(Exit::usage(format!(
-            "policy {policy} is more than the scenario's backfill.max_limit, {most}"
-        ))
-        .hint(format!(
-            "fixed:{most} is the most, or raise max_limit in the scenario"
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn read(file: &Path) -> Result<Scenario, ConfigErrors> {

@@ -181,7 +181,7 @@ mod tests {
             lasts: Duration::from_secs(1 + drawn(4 * i + 1, 4000)),
             capacity_factor: 0.5 + drawn(4 * i + 2, 100) as f64 / 100.0,
             metric: [None, Some(Fault::Frozen), Some(Fault::Zero)][(i % 3) as usize],
-            executor_down: i % 4 == 0,
+            executor_down: i.is_multiple_of(4),
         };
         night.duration = Duration::from_secs(seconds);
         night.incidents = (0..n).map(incident).collect();

@@ -123,7 +123,8 @@ pub trait Controller {
 /// The policy at the beginning of a scenario.
 pub fn begin(policy: Policy, scenario: &Scenario) -> Box<dyn Controller> {
     match policy {
-        Policy::Fixed(limit) => Box::new(Fixed(limit)),
+        // The bound keeps to the scenario's limit, so whoever is compared with it does, too.
+        Policy::Fixed(limit) => Box::new(Fixed(limit.min(scenario.backfill.max_limit))),
         Policy::OnOff => Box::new(OnOff {
             soft: scenario.signal.soft,
             max: scenario.backfill.max_limit,
