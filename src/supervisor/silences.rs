@@ -63,7 +63,7 @@ pub fn holding(state: &State) -> BTreeSet<Name> {
     backfills.filter_map(|b| b.limit.signal.clone()).collect()
 }
 
-/// One task for each signal that is to be silenced. Dropped, the tasks end, and their silences up to [`LASTING`] later;
+/// One task for each signal that is to be silenced. Dropped, the tasks end, and their silences up to ten minutes later;
 /// see [`Silences::end`].
 #[derive(Debug, Default)]
 pub struct Silences(BTreeMap<Name, Keeper>);
