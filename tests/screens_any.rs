@@ -414,6 +414,30 @@ proptest! {
     }
 }
 
+/// Case S12: on a small terminal the opened lag panel has no row left for its chart.
+#[test]
+fn the_opened_lag_panel_holds_at_every_small_size() {
+    let look = look("dark", Level::True, GlyphSet::Full);
+    let case = cases::running();
+    let mut app = case.app;
+    app.focus = Panel::Lag;
+    app.layers = vec![Layer::Drawer];
+    for parts in [
+        None,
+        Some(Arc::new(parts::hostile(case.now, "text", &[Some(90.0), None]))),
+    ] {
+        let feed = Feed {
+            parts,
+            ..case.feed.clone()
+        };
+        for width in (1..=120).step_by(3) {
+            for height in 1..=30 {
+                check((width, height), &feed, &app, &look).unwrap();
+            }
+        }
+    }
+}
+
 /// Cases S12 and S25: every known state and layer at every size class, also while the terminal is being resized.
 #[test]
 fn every_known_state_holds_at_every_border_of_the_layout() {

@@ -47,9 +47,9 @@ impl Chart<'_> {
         level.clamp(least, all) as u16
     }
 
-    /// The row, counted from the bottom, in which a value lies.
+    /// The row, counted from the bottom, in which a value lies; `None` above the top, and of a chart without rows.
     pub fn row_of(&self, value: f64, rows: u16) -> Option<u16> {
-        (value <= self.top).then(|| self.level(value, rows).saturating_sub(1) / Self::LEVELS)
+        (rows > 0 && value <= self.top).then(|| self.level(value, rows).saturating_sub(1) / Self::LEVELS)
     }
 
     /// Draws into `width` columns and `rows` rows at (`x`, `y`).
