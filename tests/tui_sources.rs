@@ -9,10 +9,10 @@ use backfill::{
     journal::{Journal, Options, PartPoint},
     plan::eta::Eta,
     tui::{
-        driver::Journalist,
+        driver::{Journalist, Starter},
         effect::Watch,
         feeder::Source,
-        sources::{JournalSource, JournalWriter},
+        sources::{Detached, JournalSource, JournalWriter},
     },
 };
 use chrono::{TimeDelta, Utc};
@@ -163,6 +163,25 @@ fn a_screen_writes_to_the_journal_that_it_was_opened_with() {
     let mut lost = JournalWriter::new(Some(place.file()), None, Actor::supervisor());
     let why = lost.fresh().unwrap_err();
     assert!(why.contains("config.toml:1:"), "{why}");
+}
+
+/// What was agreed to in the dialog is the journal that the screen shows.
+#[test]
+fn no_supervisor_is_started_on_another_journal_than_the_screen_shows() {
+    let place = Place::new();
+    let shown = Config::load(&place.file()).unwrap().journal;
+    let text = fs::read_to_string(place.file()).unwrap();
+    fs::write(place.file(), text.replace("journal.db", "other.db")).unwrap();
+    let starter = Detached {
+        explicit: Some(place.file()),
+        place: Some(shown),
+    };
+    let why = starter.start().unwrap_err();
+    assert!(
+        why.starts_with("nothing was started: the file now names the journal "),
+        "{why}"
+    );
+    assert!(!place.dir.path().join("other.db").exists());
 }
 
 fn part(name: &str, value: f64) -> PartPoint {

@@ -189,6 +189,7 @@ fn held_up(said: &Said, state: &State, name: &str, now: Time) -> Option<Why> {
         now,
         tuning: Tuning::default(),
         executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
+        signals: None,
         paced: BTreeSet::new(),
         admissions: BTreeMap::new(),
         disk_low: false,

@@ -52,7 +52,8 @@ pub fn amend_first(unblock: String, backfill: &Backfill, drift: bool) -> String 
 
 /// Whether the configuration says another order than the one that was started.
 pub fn has_drift(backfill: &Backfill, config: &Config) -> bool {
-    let configured = config.backfills.get(&backfill.spec.name);
+    let whole = config.faults.is_none();
+    let configured = config.backfills.get(&backfill.spec.name).filter(|_| whole);
     configured.is_some_and(|c| !config::drift(&backfill.spec, &c.spec).is_empty())
 }
 

@@ -209,7 +209,7 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
         _ if blind(state, backfill) => 4,
         (_, Some(Stop::Paused | Stop::Blackout | Stop::Signal | Stop::Critical)) => 3,
-        (_, Some(Stop::Disk)) => 1,
+        (_, Some(Stop::Disk | Stop::Unprotected)) => 1,
         _ if !around.supervised => 1,
         _ => 0,
     }
@@ -261,7 +261,9 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         .filter_map(Chunk::open)
         .map(|a| a.weight)
         .sum();
-    let configured = ctx.config.backfills.get(&spec.name);
+    // Half a file says nothing about what it was meant to change.
+    let whole = ctx.config.faults.is_none();
+    let configured = ctx.config.backfills.get(&spec.name).filter(|_| whole);
     One {
         id: backfill.id.to_string(),
         name: spec.name.to_string(),

@@ -256,7 +256,7 @@ fn came_to(ctx: &Context, id: &BackfillId, asked: &Asked, end: &ActionEnd) -> Do
 /// Whether the supervisor is about to move the engine's own backfill, as a pause or its end asks for.
 fn has_to_move(backfill: &Backfill) -> bool {
     let facts = backfill.seen.as_ref();
-    facts.is_some_and(|facts| lever::native(backfill, facts, Utc::now()).is_some())
+    facts.is_some_and(|facts| lever::native(backfill, facts, true, Utc::now()).is_some())
 }
 
 /// What a pause of somebody else's backfill, or its end, comes to where no action follows.

@@ -86,7 +86,12 @@ pub(super) fn load_what_is_sound(path: &Path) -> Result<Config, ConfigErrors> {
     let mut meaning = Report::new(&text);
     let config = whole(&mut meaning, &root, path);
     let about_the_journal = |key: &str| key == "journal" || key.starts_with("journal.");
-    let hidden = |key: &str| !key.contains('.') && root.get("journal").is_none() && !SECTIONS.contains(&key);
+    // Without a table of the journal, what nobody knows may be it under another name, or what is left of it.
+    let hidden = |key: &str| {
+        let last = key.rsplit('.').next().unwrap_or(key);
+        let journals = ["path", "group"].contains(&last) || !key.contains('.') && !SECTIONS.contains(&key);
+        root.get("journal").is_none() && journals
+    };
     let in_doubt = |r: &Report<'_>| r.keys().any(|k| about_the_journal(k) || hidden(k));
     let sure = sure && !in_doubt(&syntax) && !in_doubt(&meaning);
     // What follows from the first syntax error is no news beside it.
@@ -303,7 +308,7 @@ fn whole(report: &mut Report<'_>, root: &Section<'_>, path: &Path) -> Option<Con
         backfills,
         journal: journal?,
         tuning,
-        screen: screen?,
+        screen: screen.unwrap_or_default(),
         faults: None,
     })
 }

@@ -33,6 +33,8 @@ fn a_fault_anywhere_else_leaves_the_journal_and_what_is_sound() {
         ),
         ("[tuning]\nresume_hold = \"soon\"\n", "tuning.resume_hold"),
         ("[signal.orders]\n", "signal"),
+        ("[screen]\ntheme = \"drak\"\n", "screen.theme"),
+        ("[screen]\nglyphs = 5\n", "screen.glyphs"),
         ("[executors.other\nkind = \"local\"\n", ":6:17: syntax"),
         ("[executors.other]\nkind = local\n", "executors.other.kind"),
         ("[executors.local]\nkind = \"local\"\n", "executors.local"),
@@ -67,6 +69,8 @@ fn where_the_journal_is_in_doubt_nothing_is_read() {
         "[journal]\npath = \"night.db\n[executors.local]\nkind = \"local\"\n",
         "[journal]\npath = \"night.db\"\npath = \"day.db\"\n",
         "[journal]\npath = \"night.db\"\n[journal]\npath = \"day.db\"\n",
+        "[screen]\ntheme = \"dark\"\n# [journal]\npath = \"night.db\"\n",
+        "[executors.local]\nkind = \"local\"\nslots = 2\ngroup = \"ops\"\n",
         // A path that a broken header would move into its table.
         "[journal]\ngroup = \"ops\"\n[executors.local\npath = \"night.db\"\n",
         "[journal]\n[executors.local\npath = \"night.db\"\n",

@@ -37,6 +37,8 @@ pub struct Surroundings {
     pub tuning: Tuning,
     /// Executors by name; one that is missing here is no longer configured.
     pub executors: BTreeMap<Name, ExecutorFacts>,
+    /// Signals by name, and whether they protect; one that is missing here is no longer configured. `None`: not known.
+    pub signals: Option<BTreeMap<Name, bool>>,
     /// Backfills whose starts are paced: after a resume until the former limit is reached, and at the start.
     pub paced: BTreeSet<BackfillId>,
     /// What the learned law admits under the limit; a backfill that is missing here is asked for its limit only.
@@ -128,6 +130,8 @@ pub enum Stop {
     Signal,
     /// Waits for the first samples.
     FirstSamples,
+    /// What protects it is not in the configuration any more.
+    Unprotected,
     /// The disk is nearly full.
     Disk,
     /// The executor cannot take anything.
@@ -177,6 +181,13 @@ pub fn stops(state: &State, backfill: &Backfill, around: &Surroundings) -> impl 
         (limit.value == 0 && limit.rule == Rule::Blind, Stop::Blind),
         (limit.value == 0 && limit.rule == Rule::Start, Stop::FirstSamples),
         (limit.value == 0, Stop::Signal),
+        (
+            around
+                .signals
+                .as_ref()
+                .is_some_and(|known| is_unprotected(backfill, known)),
+            Stop::Unprotected,
+        ),
         (around.disk_low, Stop::Disk),
         (executor_problem(backfill, around).is_some(), Stop::Executor),
     ];
@@ -194,6 +205,14 @@ fn breaker_holds(backfill: &Backfill, now: Time) -> bool {
         || backfill
             .active()
             .any(|c| c.open().is_some_and(|a| a.intended >= breaker.retry_at))
+}
+
+/// Whether signals that the order was started with left the configuration, and none that protects it is left there. What
+/// they last said counts no more (case B25), but that nobody looks any more is no leave to go on: the order was to run
+/// beside what they watch, until it is amended. `known` has the signals of the configuration, and whether they protect.
+pub fn is_unprotected(backfill: &Backfill, known: &BTreeMap<Name, bool>) -> bool {
+    let wanted = &backfill.spec.signals;
+    wanted.iter().any(|s| !known.contains_key(s)) && !wanted.iter().any(|s| known.get(s) == Some(&true))
 }
 
 /// Why the backfill's executor can take nothing, in words.

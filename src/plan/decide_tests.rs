@@ -358,3 +358,27 @@ fn a_force_raises_nothing_while_a_signal_of_the_backfill_is_blind() {
         "a signal that is gone holds nothing back (case B25)"
     );
 }
+
+/// A file that somebody saved in half, or a signal with another name: what it last said counts no more (case B25), and
+/// that nobody looks any more starts nothing either.
+#[test]
+fn an_order_whose_protection_left_the_configuration_starts_nothing_until_it_is_amended() {
+    let night = Night::new(10).max_limit(8).signals(&["lag", "advice"]);
+    let stop = |known: Option<&[(&str, bool)]>| {
+        let mut around = night.around();
+        around.signals = known.map(|all| all.iter().map(|(n, p)| (n.parse().unwrap(), *p)).collect());
+        stops(&night.state, night.backfill(), &around).any(|stop| stop == Stop::Unprotected)
+    };
+    assert!(!stop(Some(&[("lag", true), ("advice", false)])));
+    assert!(!stop(Some(&[("lag", true)])), "what protects is there");
+    assert!(stop(Some(&[("advice", false)])), "what advises protects nothing");
+    assert!(stop(Some(&[])) && stop(Some(&[("consumers", true)])));
+    assert!(!stop(None), "of half a file nothing is known");
+    let advised = Night::new(10).signals(&["advice"]);
+    let mut around = advised.around();
+    around.signals = Some([("advice".parse().unwrap(), false)].into());
+    assert!(
+        !stops(&advised.state, advised.backfill(), &around).any(|stop| stop == Stop::Unprotected),
+        "it was started so"
+    );
+}

@@ -40,8 +40,9 @@ pub enum Lever {
     },
 }
 
-/// What has to be done to the engine's own backfill, if anything. `facts` is what was last seen of it.
-pub fn native(backfill: &Backfill, facts: &Facts, now: Time) -> Option<Lever> {
+/// What has to be done to the engine's own backfill, if anything. `facts` is what was last seen of it; `protected`: a
+/// signal that it was attached with is still looked at, or it never had one.
+pub fn native(backfill: &Backfill, facts: &Facts, protected: bool, now: Time) -> Option<Lever> {
     let native = facts.native.as_ref().filter(|n| n.completed.is_none())?;
     if backfill.detached.is_some() {
         return None;
@@ -52,7 +53,8 @@ pub fn native(backfill: &Backfill, facts: &Facts, now: Time) -> Option<Lever> {
         (Some(why), false) if backfill.native_pause.is_none() && may_ask(backfill, &pause, now) => {
             Some(Lever::Ask(pause, why))
         }
-        (None, true) if backfill.native_pause.is_some() && may_ask(backfill, &resume, now) => {
+        // Nobody looking any more is no reason to let it go on.
+        (None, true) if protected && backfill.native_pause.is_some() && may_ask(backfill, &resume, now) => {
             let why = format!("the limit is {}", decide::allowed(backfill, now).limit);
             Some(Lever::Ask(resume, why))
         }

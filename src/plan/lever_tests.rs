@@ -70,7 +70,7 @@ fn limit(night: &mut Night, to: u32, rule: Rule) {
 }
 
 fn native_lever(night: &Night, paused: bool) -> Option<Lever> {
-    native(night.backfill(), &facts(night, paused), night.now)
+    native(night.backfill(), &facts(night, paused), true, night.now)
 }
 
 fn pool_lever(night: &Night, has: i64) -> Option<Lever> {
@@ -232,7 +232,7 @@ fn an_ended_or_detached_native_backfill_has_no_lever() {
     night.human(Payload::Paused { until: None });
     let mut ended = facts(&night, false);
     ended.native.as_mut().unwrap().completed = Some(night.now);
-    assert_eq!(native(night.backfill(), &ended, night.now), None);
+    assert_eq!(native(night.backfill(), &ended, true, night.now), None);
     night.human(Payload::Detached {});
     assert_eq!(native_lever(&night, false), None);
 }

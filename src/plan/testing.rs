@@ -352,6 +352,7 @@ impl Night {
             now: self.now,
             tuning: Tuning::default(),
             executors: [(self.spec.executor.clone(), facts)].into(),
+            signals: None,
             admissions: self.admissions.clone(),
             paced: if self.paced {
                 [self.id()].into()

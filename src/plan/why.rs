@@ -406,6 +406,13 @@ fn of_stop(state: &State, backfill: &Backfill, stop: Stop, around: &Surroundings
             };
             Why::new("signal", backfill.limit.why.clone(), unblock)
         }
+        Stop::Unprotected => Why::new(
+            "unprotected",
+            "what protects it is not in the configuration any more, so nothing starts",
+            format!(
+                "put its signals back into the file, or take the order over as it is there: backfill amend {name}"
+            ),
+        ),
         Stop::Disk => Why::new(
             "disk",
             "less than the floor is free beside the journal",

@@ -13,7 +13,7 @@ use crate::{
     executor::attach::{Next, Sight},
     journal::Sighting,
     plan::{
-        decide::Elsewhere,
+        decide::{self, Elsewhere},
         lever::{self, Lever},
     },
 };
@@ -234,7 +234,8 @@ impl Core {
         };
         let theirs = backfill.spec.attach.is_some();
         let native = held.facts.as_of.filter(|_| theirs);
-        let native = native.and_then(|_| lever::native(backfill, &held.facts, now));
+        let protected = !decide::is_unprotected(backfill, &self.limits.known());
+        let native = native.and_then(|_| lever::native(backfill, &held.facts, protected, now));
         let pool = held
             .seen_pool()
             .and_then(|(pool, at)| lever::pool(backfill, pool, at, now));

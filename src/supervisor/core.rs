@@ -167,6 +167,7 @@ impl Core {
             now,
             tuning: self.tuning.clone(),
             executors: self.slots.iter().map(facts).collect(),
+            signals: Some(self.limits.known()),
             paced: self.limits.paced(&self.tuning),
             admissions: self.limits.admissions(&self.tuning, now),
             disk_low: self.disk_low,

@@ -53,6 +53,11 @@ pub fn surroundings(
         now,
         tuning: config.tuning.clone(),
         executors,
+        signals: config.faults.is_none().then(|| {
+            let each = config.signals.iter();
+            each.map(|(name, signal)| (name.clone(), signal.protects))
+                .collect()
+        }),
         paced: BTreeSet::new(),
         admissions: admissions(journal, now),
         disk_low: room.is_some_and(Room::is_low),

@@ -104,6 +104,11 @@ impl Limits {
         self.reconfigured = true;
     }
 
+    /// The signals of the configuration in force, and whether they protect.
+    pub fn known(&self) -> BTreeMap<Name, bool> {
+        self.levels.iter().map(|(n, l)| (n.clone(), l.protects)).collect()
+    }
+
     fn levels_of(&self, backfill: &Backfill) -> BTreeMap<Name, SignalLevels> {
         let wanted = backfill.spec.signals.iter();
         wanted

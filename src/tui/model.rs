@@ -41,6 +41,8 @@ pub struct SignalView {
     pub critical: f64,
     /// Poll interval.
     pub interval: Duration,
+    /// Whether it stops starts when there are no samples of it.
+    pub protects: bool,
     /// Samples of the shown window, oldest first. `None` is a poll that gave no valid sample.
     pub samples: VecDeque<(Time, Option<f64>)>,
     /// Units per second over the slope window; `None` when there are too few samples.

@@ -128,6 +128,7 @@ fn show(global: &Global, config: Option<&Config>, explicit: Option<PathBuf>) -> 
         planner: Arc::new(Plans { tuning }),
         starter: Arc::new(Detached {
             explicit: explicit.clone(),
+            place: config.map(|c| c.journal.clone()),
         }),
         scout: Arc::new(Abroad { explicit }),
     };

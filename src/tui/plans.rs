@@ -39,7 +39,13 @@ impl Planner for Plans {
 
     fn why(&self, feed: &Feed, backfill: &BackfillId, chunk: ChunkId, now: Time) -> Option<Why> {
         let backfill = feed.state.backfills.get(backfill)?;
-        let mut around = surroundings(&feed.executors, &feed.lease, &self.tuning, now);
+        let mut around = surroundings(
+            &feed.executors,
+            &feed.lease,
+            known_signals(feed),
+            &self.tuning,
+            now,
+        );
         around.admissions.extend(admission(feed, backfill, now));
         why::why(&feed.state, backfill, chunk, &around)
     }
@@ -54,10 +60,21 @@ pub(super) fn admission(feed: &Feed, backfill: &Backfill, now: Time) -> Option<(
         .flatten()
 }
 
+/// The signals of the configuration, and whether they protect, as far as the whole file was read.
+pub(super) fn known_signals(feed: &Feed) -> Option<BTreeMap<Name, bool>> {
+    let whole = feed.config_fault.is_none() && matches!(feed.config, Some(Ok(_)));
+    let each = feed.signals.iter();
+    whole.then(|| {
+        each.map(|(name, signal)| (name.clone(), signal.protects))
+            .collect()
+    })
+}
+
 /// What the planner is told beside the journal's state.
 pub(super) fn surroundings(
     executors: &BTreeMap<Name, ExecutorView>,
     lease: &LeaseView,
+    signals: Option<BTreeMap<Name, bool>>,
     tuning: &Tuning,
     now: Time,
 ) -> Surroundings {
@@ -69,6 +86,7 @@ pub(super) fn surroundings(
         now,
         tuning: tuning.clone(),
         executors: executors.iter().map(|(n, e)| (n.clone(), facts(e))).collect(),
+        signals,
         paced: BTreeSet::new(),
         admissions: BTreeMap::new(),
         disk_low: false,

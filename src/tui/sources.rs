@@ -147,7 +147,7 @@ impl Opened {
             None => LeaseView::Nobody,
         };
         let executors = self.executors(&state);
-        let around = surroundings(&executors, &lease, &self.config.tuning, now);
+        let around = surroundings(&executors, &lease, self.known_signals(), &self.config.tuning, now);
         let own = self.eyes.look(&self.config, watch);
         let log = match (&watch.log, &own) {
             (Some(attempt), Own::File) => Some((attempt.clone(), self.log(attempt))),
@@ -273,6 +273,7 @@ impl Opened {
                 hard: signal.hard,
                 critical: signal.critical,
                 interval: signal.interval,
+                protects: signal.protects,
                 samples,
                 slope,
                 problem: newest.or(blind).or_else(|| warnings.get(name.as_str()).cloned()),
@@ -280,6 +281,16 @@ impl Opened {
             views.insert(name.clone(), view);
         }
         views
+    }
+
+    /// The signals of the configuration, and whether they protect; `None` of a file with faults.
+    fn known_signals(&self) -> Option<BTreeMap<Name, bool>> {
+        let each = self.config.signals.iter();
+        let whole = self.config.faults.is_none();
+        whole.then(|| {
+            each.map(|(name, signal)| (name.clone(), signal.protects))
+                .collect()
+        })
     }
 
     fn executors(&self, state: &State) -> BTreeMap<Name, ExecutorView> {
@@ -501,12 +512,22 @@ impl Journalist for JournalWriter {
 pub struct Detached {
     /// The configuration's file, as it was named.
     pub explicit: Option<PathBuf>,
+    /// The journal that the screen shows, where it was opened with one.
+    pub place: Option<JournalConfig>,
 }
 
 impl Starter for Detached {
     fn start(&self) -> Result<String, String> {
         let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
         let config = Config::load(&path).map_err(|e| e.to_string())?;
+        // What was agreed to is what the screen shows.
+        if let Some(shown) = self.place.as_ref().filter(|p| p.path != config.journal.path) {
+            return Err(format!(
+                "nothing was started: the file now names the journal {}, this screen shows {}; open it again",
+                text::clean(&config.journal.path.display().to_string()),
+                text::clean(&shown.path.display().to_string())
+            ));
+        }
         let child = spawn(&config, &[]).map_err(|e| format!("no supervisor was started: {e}"))?;
         let pid = child.id();
         // Whoever reaps it must not wait for it on the screen's threads.

@@ -264,6 +264,7 @@ fn estimated(state: &State, watch: &Watch) -> Option<Estimate> {
         now: epoch(),
         tuning: Tuning::default(),
         executors: BTreeMap::from([(backfill.spec.executor.clone(), facts)]),
+        signals: None,
         paced: BTreeSet::new(),
         admissions: BTreeMap::new(),
         disk_low: false,

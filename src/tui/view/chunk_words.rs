@@ -12,7 +12,10 @@ use crate::{
         tuning::Tuning,
     },
     plan::why::{is_taken, why, words},
-    tui::{model::Feed, plans::surroundings},
+    tui::{
+        model::Feed,
+        plans::{known_signals, surroundings},
+    },
 };
 
 /// `Fri 2022-11-25`; an hour with its offset; weeks and months with both ends, inclusive.
@@ -93,7 +96,13 @@ fn from_outside(chunk: &Chunk, scene: &Scene<'_>) -> Option<(String, String)> {
         lease,
         ..
     } = scene.feed;
-    let around = surroundings(executors, lease, &Tuning::default(), scene.now);
+    let around = surroundings(
+        executors,
+        lease,
+        known_signals(scene.feed),
+        &Tuning::default(),
+        scene.now,
+    );
     let why = why(state, scene.backfill?, chunk.id, &around)?;
     Some((why.text, why.unblock))
 }

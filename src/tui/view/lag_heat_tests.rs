@@ -187,6 +187,7 @@ fn signal() -> SignalView {
         hard: 180.0,
         critical: 900.0,
         interval: std::time::Duration::from_secs(15),
+        protects: true,
         samples: Default::default(),
         slope: None,
         problem: None,
