@@ -207,6 +207,56 @@ fn a_supervisor_that_cannot_renew_its_lease_for_want_of_room_is_not_called_gone(
     assert_eq!(run.end_within(PATIENCE), 0, "{}", workspace.told());
 }
 
+/// Somebody gives the signal another name, or saves half a file, while lag holds the order back: what it last said counts
+/// no more (case B25), and nothing starts without anybody who looks.
+#[test]
+fn an_order_whose_signal_left_the_file_starts_nothing_and_says_so_until_it_is_back_or_amended() {
+    let endpoint = LagEndpoint::new(Mode::Lag(500.0));
+    let workspace = Setup::new(2000, 2)
+        .job("mark start\nsleep 0.05")
+        .order_more("signals = [\"lag\"]\nlaw = \"classic\"")
+        .more(&format!(
+            "[signals.lag]\nkind = \"prometheus\"\nurl = \"{}\"\nquery = \"lag\"\nunit = \"messages\"\nsoft = 100\n\
+             hard = 200\ncritical = 1000\ninterval = \"200ms\"\n",
+            endpoint.url
+        ))
+        .tuning("start_gap", "10ms")
+        .tuning("resume_hold", "1s")
+        .open();
+    let run = workspace.run("orders");
+    workspace.wait("the pause", || {
+        workspace.backfill("orders")?;
+        (workspace.status("orders").1["throttle"] == "paused").then_some(())
+    });
+    let started = workspace.started().len();
+    let whole = workspace.text();
+    workspace.write_config(
+        &whole
+            .replace("[signals.lag]", "[signals.behind]")
+            .replace("[\"lag\"]", "[\"behind\"]"),
+    );
+    run.signal("HUP");
+    let unprotected = workspace.wait("that nothing protects it", || {
+        let (code, status) = workspace.status("orders");
+        (status["reason"]["reason"] == "unprotected").then_some((code, status))
+    });
+    assert_eq!(unprotected.0, 1, "{}", unprotected.1);
+    assert!(
+        !unprotected.1["why"].as_str().unwrap().contains("lag"),
+        "{}",
+        unprotected.1
+    );
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(workspace.started().len(), started, "nothing starts");
+
+    endpoint.turn(Mode::Lag(1.0));
+    workspace.call(&["amend", "orders", "--yes"]).ok();
+    workspace.wait("starts under the new name", || {
+        (workspace.started().len() > started).then_some(())
+    });
+    drop(run);
+}
+
 /// The blindness is that of the former supervisor: the new one waits for its first answer.
 #[test]
 fn after_a_takeover_what_the_former_supervisor_saw_is_not_told_as_if_it_were_measured_now() {

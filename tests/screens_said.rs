@@ -105,6 +105,26 @@ fn before_the_first_look_it_reads_the_journal_and_claims_nothing() {
     assert!(drawn.contains("Nothing to supervise yet."), "{drawn}");
 }
 
+/// Somebody gave the signal another name, or saved half a file.
+#[test]
+fn an_order_whose_protection_left_the_configuration_is_not_called_running() {
+    let mut case = cases::running();
+    case.feed.signals.clear();
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let text = text(&screen(size, &case.feed, &case.app, &dark(), case.now));
+        let top: Vec<&str> = text.lines().take(4).collect();
+        assert!(top[2].contains("NO SIGNAL"), "{size:?}: {top:#?}");
+        assert!(
+            top[3].contains("what protects it is not in the configuration"),
+            "{size:?}: {top:#?}"
+        );
+    }
+    // Of half a file nothing is known.
+    case.feed.config_fault = Some("backfill.toml:12:1: unknown key `sofd`".to_owned());
+    let text = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    assert!(text.lines().nth(2).unwrap().contains("RUNNING"), "{text}");
+}
+
 /// A number that is cut off would be another number.
 #[test]
 fn the_count_of_what_is_done_is_whole_at_every_size() {

@@ -300,7 +300,7 @@ fn a_cap_drains_and_holds_over_a_force_and_auto_takes_both_away() {
         .ok();
     assert!(
         said.out
-            .starts_with("forced to 3, max_limit (40 was asked for) for 10m"),
+            .starts_with("recorded for 10m, to 3, max_limit (40 was asked for), but it does not count now: it is capped at 1"),
         "{said:?}"
     );
     workspace.call(&["throttle", "orders", "auto"]).ok();

@@ -142,7 +142,10 @@ pub fn throttle(ctx: &mut Context, name: &str, to: ThrottleTo) -> Done {
             simple(ctx, name, Payload::CapSet { cap: Some(n) }, reason, &said)
         }
         ThrottleTo::Force { duration, .. } if duration > FORCE_MAX || duration.is_zero() => {
-            Err(Exit::usage("a force lasts at most 4h").hint("--for 30m"))
+            Err(Exit::usage("a force lasts longer than nothing and at most 4h").hint("--for 30m"))
+        }
+        ThrottleTo::Force { n: 0, .. } => {
+            Err(Exit::usage("a force of 0 is a pause").hint(format!("backfill pause {name}")))
         }
         ThrottleTo::Force { n, duration, reason } => {
             let until = Utc::now() + chrono::Duration::from_std(duration).unwrap_or_default();
@@ -403,11 +406,20 @@ fn forced(backfill: &Backfill, n: u32, duration: std::time::Duration) -> String 
         n.to_string()
     };
     let lasts = human::duration(duration);
-    if decide::is_forcible(backfill) {
-        format!("forced to {to} for {lasts}; never while a signal is past hard or blind")
-    } else {
-        let why = &backfill.limit.why;
-        format!("recorded for {lasts}, to {to}, but it does not count now: {why}")
+    let recorded = |but: String| format!("recorded for {lasts}, to {to}, but it does not count now: {but}");
+    if !decide::is_forcible(backfill) {
+        return recorded(backfill.limit.why.clone());
+    }
+    let by_itself = backfill.limit.value;
+    match &backfill.cap {
+        Some((cap, mark)) if *cap < n.min(most) => {
+            recorded(format!("it is capped at {cap} by {}", mark.by.name))
+        }
+        _ if n.min(most) <= by_itself => recorded(format!(
+            "the limit is {by_itself} by itself, and a force only raises it; backfill throttle {} cap {n} lowers it",
+            backfill.spec.name
+        )),
+        _ => format!("forced to {to} for {lasts}; never while a signal is past hard or blind"),
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::domain::{Time, blackout, human, spec::Spec};
 use std::time::Duration;
 
-/// Tells profiles whose deadline is longer than any time between two blackouts. As long as nothing has finished the
+/// Tells profiles whose deadline is no shorter than every time between two blackouts. As long as nothing has finished the
 /// deadline stands for how long an attempt takes, so that none of them would ever begin. `None`: all is well.
 pub fn of(spec: &Spec, now: Time) -> Option<String> {
     let longest = blackout::longest_free(&spec.blackout, now)?.to_std().ok()?;
-    let too_long = |ms: u64| Duration::from_millis(ms) > longest;
+    // What takes all of it would have to begin in its very first moment.
+    let too_long = |ms: u64| Duration::from_millis(ms) >= longest;
     let profiles: Vec<String> = spec
         .profiles
         .iter()
@@ -18,7 +19,7 @@ pub fn of(spec: &Spec, now: Time) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the longest time between blackouts is {}, the deadline of {} is longer: what may take that long is not begun \
+        "the longest time between blackouts is {}, the deadline of {} is not shorter: what may take that long is not begun \
          before a blackout, so until the first has finished nothing of it starts; shorten the deadline or `blackout`",
         human::duration(longest),
         profiles.join(", ")
@@ -48,10 +49,13 @@ mod tests {
         let daily = "{ from = \"06:00\", to = \"02:00\", timezone = \"UTC\" }";
         let words = said("6h", daily).unwrap();
         assert!(
-            words.starts_with("the longest time between blackouts is 4h, the deadline of big (6h) is longer"),
+            words.starts_with(
+                "the longest time between blackouts is 4h, the deadline of big (6h) is not shorter"
+            ),
             "{words}"
         );
-        assert_eq!(said("4h", daily), None);
+        assert!(said("4h", daily).is_some());
+        assert_eq!(said("239m", daily), None);
         // From Friday to Monday there is time.
         let workdays = "{ from = \"06:00\", to = \"02:00\", days = \"mon-fri\", timezone = \"UTC\" }";
         assert_eq!(said("6h", workdays), None);

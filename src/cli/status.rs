@@ -342,7 +342,7 @@ fn limit_why(backfill: &Backfill, by: Binding) -> String {
         (Binding::Force, _, Some((force, mark))) => {
             format!(
                 "forced to {} by {} until {} UTC",
-                force.limit,
+                force.limit.min(backfill.spec.max_limit),
                 mark.by.name,
                 force.until.format("%H:%M:%S")
             )

@@ -97,7 +97,7 @@ pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
 
 /// Whether a force counts now: no signal stops it, none is blind or without a first sample.
 pub fn is_forcible(backfill: &Backfill) -> bool {
-    !stopped_by_signal(backfill) && backfill.limit.rule != Rule::Blind && backfill.blind.is_empty()
+    !stopped_by_signal(backfill) && backfill.blind.is_empty()
 }
 
 /// Whether the controller allows nothing at all.

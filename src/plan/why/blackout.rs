@@ -49,7 +49,7 @@ pub(super) fn comes(backfill: &Backfill, chunk: &Chunk, now: Time) -> Option<Why
 fn too_long(backfill: &Backfill, ahead: &LookAhead, takes: Duration, now: Time) -> Why {
     let zone = ahead.closed.window.timezone;
     let longest = blackout::longest_free(&backfill.spec.blackout, now);
-    let fits_never = longest.and_then(|l| l.to_std().ok()).is_some_and(|l| l < takes);
+    let fits_never = longest.and_then(|l| l.to_std().ok()).is_some_and(|l| l <= takes);
     let then = if fits_never {
         "no time between blackouts is long enough for it"
     } else {
@@ -61,7 +61,15 @@ fn too_long(backfill: &Backfill, ahead: &LookAhead, takes: Duration, now: Time) 
         ahead.closed.from.with_timezone(&zone).format("%H:%M %Z"),
         human::duration((ahead.closed.from - now).to_std().unwrap_or_default()),
     );
-    Why::new("blackout", text, way_out(backfill))
+    let help = if fits_never {
+        let name = &backfill.spec.name;
+        format!(
+            "waiting does not help: shorten its deadline or `blackout` in the configuration, then backfill amend {name}"
+        )
+    } else {
+        way_out(backfill)
+    };
+    Why::new("blackout", text, help)
 }
 
 /// `blackout 08:00 to 20:00 mon-fri Europe/Berlin: no starts for 4h10m more`.

@@ -9,7 +9,7 @@ use super::{
     lag_heat::Heatmap,
     numbers::{age, clock, level},
     scene::Scene,
-    sentences::{clauses, held_by_signal},
+    sentences::{clauses, held_by_signal, is_unprotected},
     trend::Trend,
 };
 use crate::{
@@ -168,6 +168,12 @@ fn without_signal(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>, with_a
     let protects = scene.backfill.is_some_and(|b| !b.spec.signals.is_empty());
     let theirs = scene.backfill.is_some_and(|b| b.spec.attach.is_some());
     let text = match (protects, theirs) {
+        (true, _) if scene.feed.config_fault.is_some() => {
+            "The file has faults, so that nothing is known of its signals here; the supervisor goes on with the old one."
+        }
+        (true, false) if scene.backfill.is_some_and(|b| is_unprotected(scene.feed, b)) => {
+            "What protects it is not in the configuration any more: nothing starts."
+        }
         (true, false) => "No sample has arrived yet. Nothing starts before the second valid one.",
         (true, true) => "No sample has arrived yet. It runs on until one says otherwise.",
         (false, false) => "No signal protects this backfill: the limit does not follow any lag.",

@@ -14,6 +14,7 @@ use crate::{
     plan::{decide, throttle::authority::Binding},
     tui::{
         model::{Feed, LeaseView},
+        plans::known_signals,
         theme::Tone,
     },
 };
@@ -161,6 +162,9 @@ pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
         };
         return word(&long, &short, Tone::Warn);
     }
+    if is_unprotected(feed, backfill) {
+        return word("NO SIGNAL", "NO SIGNAL", Tone::Bad);
+    }
     match by {
         Binder::Breaker => word("PAUSED by breaker", "PAUSED", Tone::Bad),
         Binder::Blackout => word("BLACKOUT", "BLACKOUT", Tone::Warn),
@@ -168,6 +172,11 @@ pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
         Binder::Signal => word("PAUSED by signal", "PAUSED", Tone::Warn),
         _ => word("RUNNING", "RUNNING", Tone::Moving),
     }
+}
+
+/// Whether what protects it left the configuration, so that nothing starts.
+pub fn is_unprotected(feed: &Feed, backfill: &Backfill) -> bool {
+    known_signals(feed).is_some_and(|known| decide::is_unprotected(backfill, &known))
 }
 
 /// Whether a signal holds everything back, so that the screen shows what it takes to go on.
@@ -221,6 +230,12 @@ pub fn why(feed: &Feed, backfill: &Backfill, now: Time) -> String {
                 at(since)
             )
         };
+    }
+    if is_unprotected(feed, backfill) {
+        let name = &backfill.spec.name;
+        return format!(
+            "what protects it is not in the configuration any more, so nothing starts: put it back, or backfill amend {name}"
+        );
     }
     let nothing_fits = feed.estimate.as_ref().filter(|e| e.backfill == backfill.id);
     if let Some(begins) = nothing_fits.and_then(|e| e.before_blackout).filter(|t| *t > now)
