@@ -106,6 +106,30 @@ fn a_reason_is_not_written_over_a_resume_of_somebody_else() {
     assert!(desk.said().contains("resumed it meanwhile"), "{}", desk.said());
 }
 
+/// Somebody resumed from another place while the line for the reason stood open: `p` is a pause again, not a letter.
+#[test]
+fn p_pauses_again_when_the_pause_was_ended_elsewhere_behind_its_reason() {
+    let mut desk = Desk::new();
+    let effects = desk.keys("p");
+    let id = desk.id.clone();
+    let seq = desk
+        .memory
+        .happen(true, Some(&id), Payload::Paused { until: None }, None);
+    desk.answer(op(&effects), Answer::Accepted { seq });
+    desk.refresh();
+    desk.happens(Payload::Resumed {});
+    desk.wait(2000);
+    let effects = desk.keys("p");
+    let pause = Effect::Command {
+        op: op(&effects),
+        backfill: Some(id),
+        payload: Payload::Paused { until: None },
+        reason: None,
+    };
+    assert_eq!(effects, [pause]);
+    assert_eq!(desk.machine.app.layers, [Layer::Reason(String::new())]);
+}
+
 #[test]
 fn a_confirmed_pause_tells_what_was_under_way() {
     let mut desk = Desk::new();

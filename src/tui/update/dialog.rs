@@ -96,18 +96,21 @@ fn pause(machine: &mut Machine, backfill: &Backfill, now: Time) -> Vec<Effect> {
     vec![effect]
 }
 
+/// Whether the pause that was sent from here is over again: it does not hold, and is not on its way either.
+pub(super) fn pause_is_over(machine: &Machine, backfill: &Backfill) -> bool {
+    let unanswered = machine.pending.iter().any(|p| Some(p.op) == machine.pause_op);
+    let what = format!("pause of {}", backfill.spec.name);
+    let unfolded = machine.recorded.iter().any(|(_, recorded)| *recorded == what);
+    backfill.pause.is_none() && !unanswered && !unfolded
+}
+
 /// Records why the pause was made, unless it is over by now.
 pub(super) fn pause_reason(machine: &mut Machine, ctx: &Ctx<'_>, reason: &str) -> Vec<Effect> {
     let Some(backfill) = select::shown(&machine.app, ctx.feed) else {
         return Vec::new();
     };
-    let unanswered = machine.pending.iter().any(|p| Some(p.op) == machine.pause_op);
     let name = &backfill.spec.name;
-    let unfolded = machine
-        .recorded
-        .iter()
-        .any(|(_, what)| *what == format!("pause of {name}"));
-    if backfill.pause.is_none() && !unanswered && !unfolded {
+    if pause_is_over(machine, backfill) {
         machine.say(
             "somebody resumed it meanwhile: the reason was not recorded",
             ctx.now,

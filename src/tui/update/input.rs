@@ -1,6 +1,6 @@
 //! Input lines: date, filter, reason, throttle, palette, and the phrase of a dialog. Letters are text here.
 
-use super::{Ctx, Machine, act, attach, cursor, dialog, fed, palette};
+use super::{Ctx, Machine, act, attach, cursor, dialog, fed, palette, select};
 use crate::{
     domain::{Time, text::one_line},
     tui::{
@@ -96,6 +96,13 @@ fn type_in(machine: &mut Machine, ctx: &Ctx<'_>, press: Press, c: char) -> Vec<E
     let early = machine.too_early(press.at).is_some();
     match machine.app.layers.last() {
         Some(Layer::Reason(text)) if text.is_empty() && c == 'p' => {
+            let over =
+                select::shown(&machine.app, ctx.feed).is_some_and(|b| dialog::pause_is_over(machine, b));
+            if over && !press.repeat {
+                // Somebody resumed it meanwhile: then this is a pause like the first one.
+                machine.pop();
+                return act(machine, ctx, action(Id::Pause), c);
+            }
             if !early && !press.repeat {
                 machine.second_p = Some(press.at);
                 machine.say(PAUSED_ALREADY, ctx.now);
