@@ -17,6 +17,7 @@ use crate::{
         ids::{AttemptId, Name},
         state::{Backfill, BackfillState, Chunk, ChunkState, State},
     },
+    plan::throttle::Report,
     plan::{
         decide::{self, Stop, Surroundings},
         lever,
@@ -111,6 +112,9 @@ struct Signal {
     #[serde(skip)]
     unread: bool,
 }
+
+/// What was told of a throttle longer ago says nothing about now.
+const TOLD_LATELY: chrono::Duration = chrono::Duration::seconds(15);
 
 /// The word in `counts` for chunks whose attempt is over and whose end nobody has recorded.
 const ENDED: &str = "ended_unwatched";
@@ -261,6 +265,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         .filter_map(Chunk::open)
         .map(|a| a.weight)
         .sum();
+    let told = glance::throttle(&ctx.journal, &backfill.id);
     // Half a file says nothing about what it was meant to change.
     let whole = ctx.config.faults.is_none();
     let configured = ctx.config.backfills.get(&spec.name).filter(|_| whole);
@@ -322,9 +327,14 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
         signals: spec
             .signals
             .iter()
-            .map(|s| (s.to_string(), signal(ctx, state, s, seen, around.now)))
+            .map(|s| {
+                (
+                    s.to_string(),
+                    signal(ctx, state, (s, told.as_ref()), seen, around.now),
+                )
+            })
             .collect(),
-        law: glance::throttle(&ctx.journal, &backfill.id).map(|told| LawView::new(&told, around.now)),
+        law: told.as_ref().map(|told| LawView::new(told, around.now)),
         start: spec.start.to_string(),
         end: spec.end.to_string(),
         timezone: spec.timezone.to_string(),
@@ -354,7 +364,14 @@ fn limit_why(backfill: &Backfill, by: Binding) -> String {
     }
 }
 
-fn signal(ctx: &Context, state: &State, name: &Name, seen: &Seen, now: Time) -> Signal {
+/// `told`: what the supervisor last told of the throttle.
+fn signal(
+    ctx: &Context,
+    state: &State,
+    (name, told): (&Name, Option<&(Time, Report)>),
+    seen: &Seen,
+    now: Time,
+) -> Signal {
     let config: Option<&SignalConfig> = ctx.config.signals.get(name);
     let since = now - chrono::Duration::minutes(10);
     let samples = ctx.journal.samples_since(name, since).unwrap_or_default();
@@ -364,7 +381,14 @@ fn signal(ctx: &Context, state: &State, name: &Name, seen: &Seen, now: Time) -> 
     Signal {
         value: last.and_then(|s| s.value.as_ref().ok().copied()),
         age_s: last.map(|s| age(s.at) + s.age.unwrap_or_default().as_secs_f64()),
-        problem: newest_problem.or_else(|| state.blind.get(name).map(|b| b.why.clone())),
+        problem: newest_problem.or_else(|| {
+            // The journal has the reason for which it went blind; that of now is told by the throttle.
+            let blind = state.blind.get(name)?;
+            let lately = told.filter(|(at, _)| now - *at < TOLD_LATELY);
+            let signals = lately.map(|(_, report)| report.signals.iter());
+            let of_now = signals.and_then(|mut all| all.find(|s| s.name == *name)?.blind.as_ref());
+            Some(of_now.map_or_else(|| blind.why.clone(), |b| b.why.clone()))
+        }),
         measured: seen.is_measured(name),
         soft: config.map(|c| c.soft),
         hard: config.map(|c| c.hard),
@@ -395,6 +419,15 @@ fn words(status: &Status) -> String {
     let blocks: Vec<String> = status.backfills.iter().map(words_of).collect();
     out.push_str(&blocks.join("\n"));
     out
+}
+
+/// A number as it was read; one of hundreds of digits by its power of ten.
+fn number(v: f64) -> String {
+    if v.abs() < 1e15 {
+        format!("{v}")
+    } else {
+        format!("{v:e}")
+    }
 }
 
 /// What mends it, where the sentence does not say it itself.
@@ -436,7 +469,7 @@ fn words_of(one: &One) -> String {
         counts.join(", ")
     );
     for (name, s) in &one.signals {
-        let value = s.value.map_or("no sample".to_owned(), |v| format!("{v}"));
+        let value = s.value.map_or("no sample".to_owned(), number);
         let age = s.age_s.map_or(String::new(), |a| {
             format!(
                 ", {} old",
