@@ -122,7 +122,7 @@ pub enum Command {
         log: Option<PathBuf>,
     },
     /// How things stand. Exit code 0, 1 if it does not go on by itself (incomplete, cancelled, supervised by nobody, breaker
-    /// open, disk full), 3 paused, 4 blind.
+    /// open, disk full, nothing left that protects it), 3 paused, 4 blind.
     Status {
         /// One backfill; else all.
         name: Option<String>,
@@ -485,7 +485,7 @@ pub enum ThrottleTo {
         #[command(flatten)]
         reason: Reason,
     },
-    /// N for a while, whatever the throttle proposes; never above max_limit, never while a signal is past hard.
+    /// N for a while, where the throttle allows less; never above max_limit, never while a signal is past hard.
     Force {
         /// Running weight.
         n: u32,
