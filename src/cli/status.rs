@@ -17,11 +17,10 @@ use crate::{
         ids::{AttemptId, Name},
         state::{Backfill, BackfillState, Chunk, ChunkState, State},
     },
-    plan::throttle::Report,
     plan::{
         decide::{self, Stop, Surroundings},
         lever,
-        throttle::authority::Binding,
+        throttle::{Report, authority::Binding},
         why,
     },
     supervisor::glance,

@@ -53,13 +53,24 @@ pub fn native(backfill: &Backfill, facts: &Facts, protected: bool, now: Time) ->
         (Some(why), false) if backfill.native_pause.is_none() && may_ask(backfill, &pause, now) => {
             Some(Lever::Ask(pause, why))
         }
-        // Nobody looking any more is no reason to let it go on.
-        (None, true) if protected && backfill.native_pause.is_some() && may_ask(backfill, &resume, now) => {
+        // That nobody looks any more ends no pause of a signal; one of a person ends when that person says so.
+        (None, true)
+            if (protected || !paused_by_signal(backfill))
+                && backfill.native_pause.is_some()
+                && may_ask(backfill, &resume, now) =>
+        {
             let why = format!("the limit is {}", decide::allowed(backfill, now).limit);
             Some(Lever::Ask(resume, why))
         }
         _ => None,
     }
+}
+
+/// Whether the pause of ours on the native backfill was asked for because of a signal.
+fn paused_by_signal(backfill: &Backfill) -> bool {
+    let ours = |a: &&Asked| Some(a.seq) == backfill.native_pause;
+    let pause = backfill.asked.iter().find(ours);
+    pause.is_some_and(|a| a.mark.by.name.starts_with("signal:"))
 }
 
 /// Why there is no native backfill whose levers could be moved; `None` while there is one.

@@ -79,8 +79,12 @@ fn pool_lever(night: &Night, has: i64) -> Option<Lever> {
 
 /// An action is asked for, sent, accepted and over.
 fn done(night: &mut Night, action: Action, ok: bool) {
+    done_by(Actor::supervisor(), night, action, ok);
+}
+
+fn done_by(actor: Actor, night: &mut Night, action: Action, ok: bool) {
     night.event(
-        Actor::supervisor(),
+        actor,
         Payload::ActionRequested {
             action,
             digest: String::new(),
@@ -144,6 +148,23 @@ fn what_ran_before_we_took_hold_of_it_is_left_alone_until_somebody_or_a_signal_s
     assert_eq!(native_lever(&night, true), None, "somebody else's pause");
     assert_eq!(pool_lever(&night, 3), None);
     assert_eq!(pool_lever(&night, 100), None);
+}
+
+/// A signal that left the configuration lifts none of its pauses; a person's pause ends when that person says so.
+#[test]
+fn without_its_signal_only_a_persons_pause_is_lifted() {
+    let unprotected = |night: &Night| asked(native(night.backfill(), &facts(night, true), false, night.now));
+    let mut night = theirs(Some(12));
+    done_by(Actor::signal(&"lag".parse().unwrap()), &mut night, PAUSE, true);
+    assert_eq!(
+        asked(native_lever(&night, true)),
+        Some(RESUME),
+        "the signal is there"
+    );
+    assert_eq!(unprotected(&night), None);
+    let mut night = theirs(Some(12));
+    done(&mut night, PAUSE, true);
+    assert_eq!(unprotected(&night), Some(RESUME));
 }
 
 #[test]
