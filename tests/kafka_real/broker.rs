@@ -61,17 +61,27 @@ impl Broker {
         }
     }
 
-    /// Where a partition ends, in the words of a client that has nothing to do with ours.
+    /// Where a partition ends, in the words of a client that has nothing to do with ours. A broker that was just
+    /// started may not lead its partitions yet.
     pub fn end(&self, topic: &str, partition: i32) -> i64 {
-        let out = Command::new("kcat")
-            .args(["-b", self.line("KAFKA_BROKERS"), "-Q", "-t"])
-            .arg(format!("{topic}:{partition}:-1"))
-            .stderr(Stdio::inherit())
-            .output()
-            .unwrap();
-        let text = String::from_utf8(out.stdout).unwrap();
-        let number = text.trim().rsplit(' ').next().unwrap();
-        number.parse().unwrap_or_else(|_| panic!("kcat says {text:?}"))
+        let begun = Instant::now();
+        loop {
+            let out = Command::new("kcat")
+                .args(["-b", self.line("KAFKA_BROKERS"), "-Q", "-t"])
+                .arg(format!("{topic}:{partition}:-1"))
+                .output()
+                .unwrap();
+            let said = String::from_utf8(out.stdout).unwrap();
+            if let Ok(offset) = said.trim().rsplit(' ').next().unwrap().parse() {
+                return offset;
+            }
+            let error = String::from_utf8_lossy(&out.stderr);
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "kcat says {said:?} {error}"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Reads `count` messages of a topic as a member of a group, commits, and leaves; by that same other client.

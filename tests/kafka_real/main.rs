@@ -8,6 +8,7 @@ mod broker;
 mod faults;
 mod groups;
 mod guarded;
+mod home;
 mod odd;
 mod seconds;
 
