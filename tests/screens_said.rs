@@ -100,9 +100,13 @@ fn before_the_first_look_it_reads_the_journal_and_claims_nothing() {
     case.feed.problem = Some("disk I/O error".to_owned());
     let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
     assert!(drawn.contains("cannot be read: disk I/O error"), "{drawn}");
-    case.feed.config = Some(Ok("backfill.toml".to_owned()));
+    case.feed.config = Some(Ok(configured("backfill.toml")));
     let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
     assert!(drawn.contains("Nothing to supervise yet."), "{drawn}");
+    assert!(
+        drawn.contains("The journal is /var/lib/backfill/journal.db"),
+        "{drawn}"
+    );
 }
 
 /// Somebody gave the signal another name, or saved half a file.

@@ -11,8 +11,8 @@ use backfill::{
     tui::{
         driver::{Journalist, Starter},
         effect::Watch,
-        feeder::Source,
-        sources::{Detached, JournalSource, JournalWriter},
+        feeder::{News, Source},
+        sources::{Detached, JournalSource, JournalWriter, Shown},
     },
 };
 use chrono::{TimeDelta, Utc};
@@ -138,7 +138,7 @@ fn a_file_with_faults_opens_the_screen_and_keeps_no_command_from_the_journal() {
         fault.contains("config.toml:11:1: signals.orders-live.sofd"),
         "{fault}"
     );
-    let mut writer = JournalWriter::new(Some(place.file()), None, Actor::supervisor());
+    let mut writer = JournalWriter::new(Some(place.file()), Shown::default(), Actor::supervisor());
     assert_eq!(writer.fresh().unwrap().backfills.len(), 1);
 
     fs::write(place.file(), sound).unwrap();
@@ -158,9 +158,11 @@ fn a_screen_writes_to_the_journal_that_it_was_opened_with() {
     place.append(events());
     let journal = Config::load(&place.file()).unwrap().journal;
     fs::write(place.file(), "[journal\n").unwrap();
-    let mut writer = JournalWriter::new(Some(place.file()), Some(journal), Actor::supervisor());
+    let shown = Shown::default();
+    shown.set(journal);
+    let mut writer = JournalWriter::new(Some(place.file()), shown, Actor::supervisor());
     assert_eq!(writer.fresh().unwrap().backfills.len(), 1);
-    let mut lost = JournalWriter::new(Some(place.file()), None, Actor::supervisor());
+    let mut lost = JournalWriter::new(Some(place.file()), Shown::default(), Actor::supervisor());
     let why = lost.fresh().unwrap_err();
     assert!(why.contains("config.toml:1:"), "{why}");
 }
@@ -169,12 +171,13 @@ fn a_screen_writes_to_the_journal_that_it_was_opened_with() {
 #[test]
 fn no_supervisor_is_started_on_another_journal_than_the_screen_shows() {
     let place = Place::new();
-    let shown = Config::load(&place.file()).unwrap().journal;
+    let shown = Shown::default();
+    shown.set(Config::load(&place.file()).unwrap().journal);
     let text = fs::read_to_string(place.file()).unwrap();
     fs::write(place.file(), text.replace("journal.db", "other.db")).unwrap();
     let starter = Detached {
         explicit: Some(place.file()),
-        place: Some(shown),
+        shown,
     };
     let why = starter.start().unwrap_err();
     assert!(
@@ -182,6 +185,38 @@ fn no_supervisor_is_started_on_another_journal_than_the_screen_shows() {
         "{why}"
     );
     assert!(!place.dir.path().join("other.db").exists());
+}
+
+/// The file was saved half, or was not in place yet, when the screen was opened.
+#[test]
+fn a_screen_on_which_nothing_is_goes_over_to_the_journal_that_the_file_names() {
+    let mut place = Place::new();
+    place.append(events());
+    let whole = fs::read_to_string(place.file()).unwrap();
+    fs::write(place.file(), whole.replace("journal.db", "empty.db")).unwrap();
+    let mut source = place.source();
+    let mut writer = JournalWriter::new(Some(place.file()), source.shown(), Actor::supervisor());
+    let at = |news: &News| news.config.clone().unwrap().unwrap().journal;
+    let news = source.poll(&watch(None)).unwrap();
+    assert!(at(&news).ends_with("empty.db"), "{}", at(&news));
+    assert!(writer.fresh().unwrap().backfills.is_empty());
+
+    fs::write(place.file(), &whole).unwrap();
+    let news = source.poll(&watch(None)).unwrap();
+    assert!(at(&news).ends_with("journal.db"), "{}", at(&news));
+    assert_eq!(news.state.unwrap().backfills.len(), 1);
+    assert_eq!(
+        writer.fresh().unwrap().backfills.len(),
+        1,
+        "it writes where the screen reads"
+    );
+
+    fs::write(place.file(), whole.replace("journal.db", "empty.db")).unwrap();
+    let news = source.poll(&watch(None)).unwrap();
+    assert!(
+        at(&news).ends_with("journal.db"),
+        "what is on the screen stays there"
+    );
 }
 
 fn part(name: &str, value: f64) -> PartPoint {

@@ -5,7 +5,7 @@ use super::{
     effect::Watch,
     estimate::Estimate,
     inside::InsideView,
-    model::{ExecutorView, Feed, LeaseView, SignalView},
+    model::{Configured, ExecutorView, Feed, LeaseView, SignalView},
     parts::PartsView,
     terminal::run::Inbox,
 };
@@ -66,8 +66,8 @@ pub struct News {
     pub log: Option<Option<(AttemptId, Vec<String>)>>,
     /// The inside of its run.
     pub inside: Option<Option<Arc<InsideView>>>,
-    /// The configuration's path, or why there is none.
-    pub config: Option<Result<String, String>>,
+    /// What the screen was opened on, or why on nothing.
+    pub config: Option<Result<Configured, String>>,
     /// What is wrong with it; `Some(None)`: nothing any more.
     pub config_fault: Option<Option<String>>,
 }

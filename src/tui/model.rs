@@ -113,10 +113,19 @@ pub struct Feed {
     pub log: Option<(AttemptId, Vec<String>)>,
     /// The inside of the run of the attempt in the drawer, where its executor tells that.
     pub inside: Option<Arc<InsideView>>,
-    /// The configuration's path, or why there is none; `None` until the first look has ended.
-    pub config: Option<Result<String, String>>,
+    /// What the screen was opened on, or why on nothing; `None` until the first look has ended.
+    pub config: Option<Result<Configured, String>>,
     /// What is wrong with the configuration that the screen itself read, of which it uses what is sound.
     pub config_fault: Option<String>,
+}
+
+/// What a screen was opened on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configured {
+    /// The configuration's path.
+    pub file: String,
+    /// The journal's.
+    pub journal: String,
 }
 
 /// Zoom of the calendar.

@@ -118,17 +118,22 @@ fn end(supervisor: &mut std::process::Child) {
 fn show(global: &Global, config: Option<&Config>, explicit: Option<PathBuf>) -> Done {
     let look = look(config.map(|c| &c.screen))?;
     let tuning = config.map_or_else(Tuning::default, |c| c.tuning.clone());
+    let source = JournalSource::new(explicit.clone());
+    let shown = source.shown();
+    if let Some(config) = config {
+        shown.set(config.journal.clone());
+    }
     let partners = Partners {
-        source: Box::new(JournalSource::new(explicit.clone())),
+        source: Box::new(source),
         journalist: Box::new(JournalWriter::new(
             explicit.clone(),
-            config.map(|c| c.journal.clone()),
+            shown.clone(),
             config::actor(global.actor.as_deref()),
         )),
         planner: Arc::new(Plans { tuning }),
         starter: Arc::new(Detached {
             explicit: explicit.clone(),
-            place: config.map(|c| c.journal.clone()),
+            shown,
         }),
         scout: Arc::new(Abroad { explicit }),
     };

@@ -6,7 +6,7 @@ use super::{
     estimate::{self, Estimate},
     feeder::{News, Source},
     inside::eyes::{Eyes, Own},
-    model::{ExecutorView, LeaseView, SignalView},
+    model::{Configured, ExecutorView, LeaseView, SignalView},
     parts::PartsLog,
     plans::surroundings,
 };
@@ -32,7 +32,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// How much of the past the charts show.
@@ -50,6 +50,7 @@ const LOG_LINES: usize = 500;
 /// Follows the journal of whatever configuration there is; fills by itself when one appears.
 pub struct JournalSource {
     explicit: Option<PathBuf>,
+    shown: Shown,
     opened: Option<Opened>,
 }
 
@@ -83,17 +84,40 @@ type Limits = VecDeque<(Time, u32, u32)>;
 
 impl JournalSource {
     /// A source for the configuration that `explicit` names, or for the one that is found.
-    pub const fn new(explicit: Option<PathBuf>) -> Self {
+    pub fn new(explicit: Option<PathBuf>) -> Self {
         Self {
             explicit,
+            shown: Shown::default(),
             opened: None,
         }
+    }
+
+    /// The journal that it shows, for whoever writes.
+    pub fn shown(&self) -> Shown {
+        self.shown.clone()
+    }
+
+    /// Nothing is on the screen, and the file names another journal than the one that was opened: it was saved half,
+    /// or put into place, after the screen was opened.
+    fn is_elsewhere(&self) -> bool {
+        let Some(opened) = self
+            .opened
+            .as_ref()
+            .filter(|o| o.follower.state().backfills.is_empty())
+        else {
+            return false;
+        };
+        config::find(self.explicit.as_deref())
+            .ok()
+            .and_then(|path| Config::load_what_is_sound(&path).ok())
+            .is_some_and(|config| config.journal.path != opened.config.journal.path)
     }
 
     fn open(&self) -> Result<Opened, String> {
         let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
         let config = Config::load_what_is_sound(&path).map_err(|e| e.to_string())?;
         let journal = open_journal(&config.journal)?;
+        self.shown.set(config.journal.clone());
         let follower = Follower::new(journal).map_err(|e| e.to_string())?;
         Ok(Opened {
             config,
@@ -112,7 +136,7 @@ impl JournalSource {
 
 impl Source for JournalSource {
     fn poll(&mut self, watch: &Watch) -> Result<News, String> {
-        if self.opened.is_none() {
+        if self.opened.is_none() || self.is_elsewhere() {
             match self.open() {
                 Ok(opened) => self.opened = Some(opened),
                 Err(why) => {
@@ -173,7 +197,10 @@ impl Opened {
                 Own::Seen(view) => view,
                 Own::File | Own::Blind(_) => None,
             }),
-            config: Some(Ok(self.config.path.display().to_string())),
+            config: Some(Ok(Configured {
+                file: text::clean(&self.config.path.display().to_string()),
+                journal: text::clean(&self.config.journal.path.display().to_string()),
+            })),
             config_fault: Some(
                 self.config
                     .faults
@@ -439,40 +466,59 @@ fn open_journal(place: &JournalConfig) -> Result<Journal, String> {
     Journal::open(&place.path, options).map_err(|e| e.to_string())
 }
 
+/// The journal that a screen shows: told by whoever reads it, asked by whoever writes. Nothing while nobody knows.
+#[derive(Debug, Clone, Default)]
+pub struct Shown(Arc<Mutex<Option<JournalConfig>>>);
+
+impl Shown {
+    /// This one from now on.
+    pub fn set(&self, place: JournalConfig) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+    }
+
+    fn get(&self) -> Option<JournalConfig> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Writes the operator's commands.
 pub struct JournalWriter {
     explicit: Option<PathBuf>,
-    place: Option<JournalConfig>,
+    shown: Shown,
     actor: Actor,
-    journal: Option<Journal>,
+    journal: Option<(PathBuf, Journal)>,
 }
 
 impl JournalWriter {
-    /// A writer in the name of `actor`, into the journal at `place`, or into that of whatever configuration there is
-    /// when the first command comes.
-    pub const fn new(explicit: Option<PathBuf>, place: Option<JournalConfig>, actor: Actor) -> Self {
+    /// A writer in the name of `actor`, into the journal that the screen shows, or into that of whatever configuration
+    /// there is when a command comes before that is known.
+    pub const fn new(explicit: Option<PathBuf>, shown: Shown, actor: Actor) -> Self {
         Self {
             explicit,
-            place,
+            shown,
             actor,
             journal: None,
         }
     }
 
-    fn journal(&mut self) -> Result<&mut Journal, String> {
-        if self.journal.is_none() {
-            let journal = match &self.place {
-                Some(place) => open_journal(place)?,
-                None => {
-                    let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
-                    let config = Config::load_what_is_sound(&path).map_err(|e| e.to_string())?;
-                    open_journal(&config.journal)?
-                }
-            };
-            self.journal = Some(journal);
+    fn place(&self) -> Result<JournalConfig, String> {
+        if let Some(place) = self.shown.get() {
+            return Ok(place);
         }
+        let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
+        let config = Config::load_what_is_sound(&path).map_err(|e| e.to_string())?;
+        Ok(config.journal)
+    }
+
+    fn journal(&mut self) -> Result<&mut Journal, String> {
+        let place = self.place()?;
+        self.journal = match self.journal.take().filter(|(path, _)| *path == place.path) {
+            Some(opened) => Some(opened),
+            None => Some((place.path.clone(), open_journal(&place)?)),
+        };
         self.journal
             .as_mut()
+            .map(|(_, journal)| journal)
             .ok_or_else(|| "the journal is not open".to_owned())
     }
 }
@@ -512,8 +558,8 @@ impl Journalist for JournalWriter {
 pub struct Detached {
     /// The configuration's file, as it was named.
     pub explicit: Option<PathBuf>,
-    /// The journal that the screen shows, where it was opened with one.
-    pub place: Option<JournalConfig>,
+    /// The journal that the screen shows.
+    pub shown: Shown,
 }
 
 impl Starter for Detached {
@@ -521,7 +567,7 @@ impl Starter for Detached {
         let path = config::find(self.explicit.as_deref()).map_err(|e| e.to_string())?;
         let config = Config::load(&path).map_err(|e| e.to_string())?;
         // What was agreed to is what the screen shows.
-        if let Some(shown) = self.place.as_ref().filter(|p| p.path != config.journal.path) {
+        if let Some(shown) = self.shown.get().filter(|p| p.path != config.journal.path) {
             return Err(format!(
                 "nothing was started: the file now names the journal {}, this screen shows {}; open it again",
                 text::clean(&config.journal.path.display().to_string()),

@@ -30,7 +30,7 @@ use backfill::{
         estimate::{self, Estimate},
         glyphs::GlyphSet,
         inside::Pick,
-        model::{App, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
+        model::{App, Configured, ExecutorView, Feed, LeaseView, Panel, SignalView, Zoom},
         theme::{Level, Look},
     },
 };
@@ -65,6 +65,14 @@ pub fn name(text: &str) -> Name {
 
 pub fn day(y: i32, m: u32, d: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(y, m, d).unwrap()
+}
+
+/// What a screen was opened on.
+pub fn configured(file: &str) -> Configured {
+    Configured {
+        file: file.to_owned(),
+        journal: "/var/lib/backfill/journal.db".to_owned(),
+    }
 }
 
 pub fn id() -> BackfillId {
@@ -503,7 +511,7 @@ pub fn feed(journal: &Journal, now: Time, slope: Option<f64>) -> Feed {
         problem: None,
         log: None,
         inside: None,
-        config: Some(Ok("backfill.toml".to_owned())),
+        config: Some(Ok(configured("backfill.toml"))),
         config_fault: None,
     }
 }

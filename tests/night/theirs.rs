@@ -542,7 +542,7 @@ pub fn attach_form() -> Case {
 fn first_start() -> Case {
     let mut case = cases::first_start();
     case.name = "first-start-airflow";
-    case.feed.config = Some(Ok("/etc/backfill/config.toml".to_owned()));
+    case.feed.config = Some(Ok(configured("/etc/backfill/config.toml")));
     case.feed.executors = cases::running().feed.executors;
     case
 }

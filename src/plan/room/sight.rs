@@ -60,7 +60,9 @@ impl Doubt {
                 "reads empty out of nowhere: has its exporter lost its source? if it is true, acknowledge it"
             }
             Self::Leapt => "leapt higher than lag can grow: waits for a second sample",
-            Self::Fell => "fell faster than anything could have been worked off",
+            Self::Fell => {
+                "fell faster than anything could have been worked off; if it is true, acknowledge it"
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::{
         feeder::{News, Source},
         glyphs::GlyphSet,
         keymap::Hints,
-        model::{App, Ask, Feed, LeaseView},
+        model::{App, Ask, Configured, Feed, LeaseView},
         scout::Scout,
         theme::{Level, Look},
         view,
@@ -217,7 +217,10 @@ impl Memory {
             events: inner.events.iter().filter(|e| e.seq > seen).cloned().collect(),
             lease: Some(held),
             as_of: Some(epoch()),
-            config: Some(Ok("config.toml".to_owned())),
+            config: Some(Ok(Configured {
+                file: "config.toml".to_owned(),
+                journal: "journal.db".to_owned(),
+            })),
             ..News::default()
         }
     }

@@ -91,20 +91,23 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         &[p("Nothing to supervise yet.", look.bold(Token::Bright))],
     );
     let (says, looked) = match config {
-        Ok(path) => (
-            "The journal holds no started order.".to_owned(),
-            vec![p("Configured in ", faint), p(path.clone(), text)],
+        Ok(on) => (
+            "No order was started yet; this screen fills by itself when one is.".to_owned(),
+            vec![
+                vec![p("Configured in ", faint), p(on.file.clone(), text)],
+                vec![p("The journal is ", faint), p(on.journal.clone(), text)],
+            ],
         ),
         Err(why) => (
             why.clone(),
-            vec![
+            vec![vec![
                 p("Looked in ", faint),
                 p("$XDG_CONFIG_HOME/backfill", text),
                 p(", ", faint),
                 p("$BACKFILL_CONFIG", text),
                 p(" and ", faint),
                 p("--config", text),
-            ],
+            ]],
         ),
     };
     line(canvas, &mut y, &[p(says, muted)]);
@@ -120,12 +123,13 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
         line(canvas, &mut y, &pieces);
     }
     y += 1;
-    line(canvas, &mut y, &looked);
-    line(
-        canvas,
-        &mut y,
-        &[p("This screen fills by itself when an order starts.", faint)],
-    );
+    for pieces in &looked {
+        line(canvas, &mut y, pieces);
+    }
+    if config.is_err() {
+        let fills = "This screen fills by itself when an order starts.";
+        line(canvas, &mut y, &[p(fills, faint)]);
+    }
     problem(canvas, Rect { y, ..area }, x, scene);
 }
 
