@@ -12,7 +12,8 @@ use backfill::{
         driver::{Journalist, Starter},
         effect::Watch,
         feeder::{News, Source},
-        sources::{Detached, JournalSource, JournalWriter, Shown},
+        sources::{Detached, JournalSource},
+        writer::{JournalWriter, Shown},
     },
 };
 use chrono::{TimeDelta, Utc};

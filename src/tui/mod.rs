@@ -22,5 +22,6 @@ pub mod theme;
 pub mod update;
 pub mod view;
 pub(crate) mod widgets;
+pub mod writer;
 
 pub use open::{demo, open};

@@ -5,10 +5,11 @@ use super::{
     model::{App, Feed},
     plans::Plans,
     scout::Abroad,
-    sources::{self, Detached, JournalSource, JournalWriter},
+    sources::{self, Detached, JournalSource},
     terminal::{self, Closed, End, Options, Partners},
     theme::{Level, Look},
     view,
+    writer::JournalWriter,
 };
 use crate::{
     cli::{
