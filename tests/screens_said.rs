@@ -107,6 +107,11 @@ fn before_the_first_look_it_reads_the_journal_and_claims_nothing() {
         drawn.contains("The journal is /var/lib/backfill/journal.db"),
         "{drawn}"
     );
+    let fault = "config.toml:17:9: backfills.orders.start: found a text, expected a date such as 2023-12-31";
+    case.feed.config_fault = Some(fault.to_owned());
+    let drawn = text(&screen((80, 24), &case.feed, &case.app, &dark(), case.now));
+    let begin = "Read in part: config.toml:17:9: backfills.orders.start: found a text";
+    assert!(drawn.contains(begin), "{drawn}");
 }
 
 /// Somebody gave the signal another name, or saved half a file.

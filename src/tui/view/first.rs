@@ -7,7 +7,10 @@ use crate::{
         action::{Id, action, availability},
         keymap::{Place, key_of},
         theme::Token,
-        widgets::canvas::{Canvas, p},
+        widgets::{
+            canvas::{Canvas, p},
+            fit::fit,
+        },
     },
 };
 use ratatui::layout::Rect;
@@ -125,6 +128,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, scene: &Scene<'_>) {
     y += 1;
     for pieces in &looked {
         line(canvas, &mut y, pieces);
+    }
+    if let Some(fault) = &scene.feed.config_fault {
+        let wide = end.saturating_sub(x);
+        let says = fit(&format!("Read in part: {fault}"), wide, look.glyphs.cut_off).into_owned();
+        line(canvas, &mut y, &[p(says, look.ink(Token::Warn))]);
     }
     if config.is_err() {
         let fills = "This screen fills by itself when an order starts.";
