@@ -127,6 +127,12 @@ fn an_order_whose_protection_left_the_configuration_is_not_called_running() {
             top[3].contains("what protects it is not in the configuration"),
             "{size:?}: {top:#?}"
         );
+        assert!(top[2].contains("not configured"), "{size:?}: {top:#?}");
+        assert!(
+            !text.contains("limit 6 "),
+            "{size:?}: nothing waits for the limit: {text}"
+        );
+        assert!(size.0 < 200 || text.contains("  no signal"), "{text}");
     }
     // Of half a file nothing is known.
     case.feed.config_fault = Some("backfill.toml:12:1: unknown key `sofd`".to_owned());

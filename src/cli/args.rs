@@ -115,7 +115,7 @@ pub enum Command {
         #[arg(long)]
         again: bool,
         /// Do not ask.
-        #[arg(long, requires = "again")]
+        #[arg(long)]
         yes: bool,
         /// Where to write the supervisor's own log.
         #[arg(long, value_name = "FILE", hide = true)]

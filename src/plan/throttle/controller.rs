@@ -501,7 +501,7 @@ impl Throttle {
 
     fn unbound_reason(&self) -> Reason {
         let text = if self.protecting().next().is_none() {
-            "no signal protects this backfill, so the limit is max_limit"
+            "none of its signals protects it now, so only max_limit bounds it"
         } else {
             "max_limit binds"
         };

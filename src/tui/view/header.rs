@@ -9,7 +9,7 @@ use super::{
     end,
     numbers::{age, clock, count, delta, duration, exact, lag, percent, slope, whole},
     scene::Scene,
-    sentences::{Allowed, Binder, StateWord, allowed, clauses, state_word, why},
+    sentences::{Allowed, Binder, StateWord, allowed, clauses, is_unprotected, state_word, why},
     theirs::subjects,
     trend::Trend,
 };
@@ -274,11 +274,13 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
     let muted = look.ink(Token::Muted);
     let Some(signal) = scene.signal else {
         let says = if backfill.spec.signals.is_empty() {
-            "no signal"
+            p("no signal", muted)
+        } else if is_unprotected(scene.feed, backfill) {
+            p("not configured", look.bold(Token::Warn))
         } else {
-            "no sample yet"
+            p("no sample yet", muted)
         };
-        return (vec![p("LAG", muted)], vec![p(says, muted)]);
+        return (vec![p("LAG", muted)], vec![says]);
     };
     let label = vec![p("LAG ", muted), p(signal.name.as_str(), muted)];
     let Some(value) = scene.fresh(signal) else {

@@ -4,7 +4,7 @@ use super::{
     memo,
     numbers::{count, until},
     scene::Scene,
-    sentences::{Binder, allowed},
+    sentences::{Binder, allowed, is_unprotected},
 };
 use crate::{
     domain::{
@@ -195,6 +195,10 @@ fn waits_for(scene: &Scene<'_>, backfill: &Backfill) -> String {
         return "nobody supervises".to_owned();
     }
     let allowed = allowed(backfill, scene.now);
+    let first = matches!(allowed.by, Binder::Ended | Binder::Critical | Binder::Human);
+    if !first && is_unprotected(scene.feed, backfill) {
+        return "no signal".to_owned();
+    }
     match allowed.by {
         Binder::Ended => "the order ended".to_owned(),
         Binder::Critical => "critical lag".to_owned(),
