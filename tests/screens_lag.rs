@@ -171,6 +171,32 @@ fn of_more_parts_than_are_recorded_it_is_told_how_many_are_left_out() {
     assert!(!page.contains("500 of"), "{page}");
 }
 
+/// The last reading had no such part: what it said before is no number of now. Where only the worst are recorded it
+/// is no alarm either, since better ones fall out of the record all the time.
+#[test]
+fn a_part_that_the_newest_reading_does_not_have_has_no_number() {
+    let mut case = cases::lag_parts();
+    let mut view = parts::of(case.now);
+    let part = view.parts.get_mut("orders-app/orders.v2/17").unwrap();
+    part.cells.back_mut().unwrap().seen -= TimeDelta::seconds(1);
+    case.feed.parts = Some(Arc::new(view.clone()));
+    let rows = |case: &cases::Case| -> Vec<String> {
+        let page = drawn(case, (120, 40), &plain());
+        let rows = page.lines().skip_while(|l| !l.contains("LAG BY PART")).skip(1);
+        rows.map(|l| l.trim_end().to_owned()).collect()
+    };
+    let first = rows(&case).remove(0);
+    assert!(first.starts_with(" 17 ") && first.ends_with('?'), "{first}");
+    view.of = Some(1_234);
+    case.feed.parts = Some(Arc::new(view));
+    let rows = rows(&case);
+    assert!(!rows[0].starts_with(" 17 "), "{rows:#?}");
+    assert!(
+        !rows.iter().any(|l| l.starts_with(" 17 ") && !l.ends_with('?')),
+        "{rows:#?}"
+    );
+}
+
 #[test]
 fn a_signal_that_is_one_number_has_its_page_as_ever() {
     let mut case = cases::lag_parts();

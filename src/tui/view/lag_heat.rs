@@ -57,6 +57,8 @@ struct Row<'a> {
     last: Option<f64>,
     /// How bad that is, and how bad the worst is that is still to be seen.
     ranks: (Rank, Rank),
+    /// It fell out of the record, of which only the worst are.
+    fell_out: bool,
 }
 
 impl<'a> Row<'a> {
@@ -68,6 +70,7 @@ impl<'a> Row<'a> {
             part,
             last,
             ranks,
+            fell_out: false,
         }
     }
 }
@@ -104,12 +107,19 @@ impl<'a> Heatmap<'a> {
             return None;
         }
         let valid = scene.fresh(signal).is_some();
+        let seen = |part: &PartView| part.cells.back().map(|cell| cell.seen);
+        let newest = view.parts.values().filter_map(seen).max();
         let mut all: Vec<Row<'a>> = view
             .parts
             .iter()
             .map(|(name, part)| {
-                let last = last(scene, signal, part).filter(|_| valid);
-                Row::new(signal, name, part, last)
+                // All parts of a reading are recorded with one time.
+                let is_in = seen(part) == newest;
+                let last = last(scene, signal, part).filter(|_| valid && is_in);
+                Row {
+                    fell_out: view.of.is_some() && !is_in,
+                    ..Row::new(signal, name, part, last)
+                }
             })
             .collect();
         all.sort_by(|a, b| order(a, b));
@@ -317,12 +327,13 @@ struct Line<'a> {
 }
 
 /// The order of the rows: by their numbers now, the highest first; those without one stand between hard and soft, by
-/// the worst of them that is still to be seen. Equal ones stand by name, so that the same numbers always make the same
-/// picture.
+/// the worst of them that is still to be seen; what fell out of the record stands last. Equal ones stand by name, so
+/// that the same numbers always make the same picture.
 fn order(a: &Row<'_>, b: &Row<'_>) -> Ordering {
     let number = |row: &Row<'_>| row.last.unwrap_or_default();
-    let now = b.ranks.0.cmp(&a.ranks.0);
-    now.then_with(|| number(b).total_cmp(&number(a)))
+    let now = a.fell_out.cmp(&b.fell_out);
+    now.then_with(|| b.ranks.0.cmp(&a.ranks.0))
+        .then_with(|| number(b).total_cmp(&number(a)))
         .then_with(|| b.ranks.1.cmp(&a.ranks.1))
         .then_with(|| natural(a.name, b.name))
 }
