@@ -129,6 +129,7 @@ pub fn begin(policy: Policy, scenario: &Scenario) -> Box<dyn Controller> {
             soft: scenario.signal.soft,
             max: scenario.backfill.max_limit,
             limit: scenario.backfill.max_limit,
+            pauses: 0,
         }),
         Policy::Classic => Box::new(Real::new(scenario, Law::Classic, None)),
         Policy::Auto => Box::new(Real::new(scenario, Law::Learned, Some(CANCEL_SHARE))),
@@ -151,17 +152,24 @@ struct OnOff {
     soft: f64,
     max: u32,
     limit: u32,
+    pauses: u32,
 }
 
 impl Controller for OnOff {
     fn tick(&mut self, seen: &Seen<'_>) -> Says {
         if let Reading::Value(lag, _) = seen.reading {
-            self.limit = if lag > self.soft { 0 } else { self.max };
+            let limit = if lag > self.soft { 0 } else { self.max };
+            self.pauses += u32::from(limit == 0 && self.limit > 0);
+            self.limit = limit;
         }
         Says {
             limit: self.limit,
             ..Says::default()
         }
+    }
+
+    fn pauses(&self) -> u32 {
+        self.pauses
     }
 }
 

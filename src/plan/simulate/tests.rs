@@ -139,6 +139,13 @@ fn fixed_limits_on_and_off_and_the_classic_law_do_what_their_tables_say() {
             "{policy}: {found} min over soft, {minutes} in the table"
         );
     }
+    // On and off change the limit twice a pause.
+    let restless = figures(&report, "onoff");
+    assert!(
+        restless.pauses > 1.0 && within(2.0 * restless.pauses, restless.limit_changes, 0.02),
+        "{restless:?}"
+    );
+    assert_eq!(figures(&report, "fixed:4").pauses, 0.0);
     assert!(
         within(report.bound_chunks.unwrap(), 2082.0, 0.05),
         "{:?}",
