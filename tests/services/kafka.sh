@@ -18,21 +18,12 @@
 #   BACKFILL_KAFKA_CACHE=   where the installed broker is kept, else in the user's cache folder
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 version=0.2.3
 sha256=40a2fb15567e3d344e7483df62bb439e7d64ac6fb232f4f223554aed58204f82
-cache=${BACKFILL_KAFKA_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/backfill-tests}
+cache=${BACKFILL_KAFKA_CACHE:-$cache}
 user=etl
 password=etl-s3cret
-
-die() {
-  printf 'kafka.sh: %s\n' "$*" >&2
-  exit 1
-}
-
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
-}
 
 install_missing() {
   local missing=()
@@ -41,14 +32,7 @@ install_missing() {
   # Not for the broker: the tests ask it what the offsets are.
   command -v kcat >/dev/null || missing+=(kcat)
   [ -n "${KAFKA_HOME:-}" ] || python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
-  [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get >/dev/null || die "install these first: ${missing[*]}"
-  as_root true || die "needs root or passwordless sudo to install: ${missing[*]}"
-  {
-    as_root apt-get -o DPkg::Lock::Timeout=180 update -qq &&
-      as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -o DPkg::Lock::Timeout=180 install -y -qq --no-install-recommends "${missing[@]}"
-  } >&2 || die "could not install: ${missing[*]}"
+  debian_install "${missing[@]}"
 }
 
 # The wheel is taken only with this very digest.
@@ -69,56 +53,6 @@ install_noida() {
     rm -rf "$cache/noida-db-$version"
     mv "$fresh/package" "$cache/noida-db-$version"
   ) 9>"$cache/noida.lock"
-}
-
-# Pid files hold the pid and the start time, so that a later process with the same pid is left alone.
-started_at() { # PID: nothing for one that has ended, also if nobody has collected it yet
-  local state start
-  read -r state start < <(ps -o stat= -o lstart= -p "$1" 2>/dev/null) || return 0
-  [ "${state#Z}" != "$state" ] || printf '%s\n' "$start"
-}
-
-alive() { # NAME
-  local pid start
-  [ -s "$dir/$1.pid" ] || return 1
-  { read -r pid && read -r start; } <"$dir/$1.pid" 2>/dev/null || return 1
-  [ -n "$start" ] && [ "$(started_at "$pid")" = "$start" ]
-}
-
-start() { # NAME COMMAND..
-  local name=$1 pid
-  shift
-  nohup "$@" >>"$dir/$name.log" 2>&1 </dev/null &
-  pid=$!
-  printf '%s\n%s\n' "$pid" "$(started_at "$pid")" >"$dir/$name.pid"
-}
-
-stop() { # NAME
-  local pid tries=0
-  if alive "$1"; then
-    pid=$(head -n 1 "$dir/$1.pid")
-    kill "$pid" 2>/dev/null || true
-    while alive "$1" && [ $tries -lt 100 ]; do
-      sleep 0.1
-      tries=$((tries + 1))
-    done
-    ! alive "$1" || kill -9 "$pid" 2>/dev/null || true
-  fi
-  rm -f "$dir/$1.pid"
-}
-
-free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-listens() { # PORT NAME SECONDS
-  local tries=0
-  until (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; do
-    alive "$2" || return 1
-    tries=$((tries + 1))
-    [ $tries -lt $(($3 * 20)) ] || return 1
-    sleep 0.05
-  done
 }
 
 # An authority, certificates by it for the broker and a client, and an authority that has nothing to do with them.
@@ -148,30 +82,19 @@ certificates() {
 front() { # NAME MODE..
   local name=$1
   shift
-  alive "$name" || start "$name" python3 "$here/kafka_front.py" "$(cat "$dir/plain.port")" "$dir/$name.port" \
+  alive "$name" || start "$name" python3 "$here/kafka_front.py" "$(cat "$dir/broker.port")" "$dir/$name.port" \
     "$dir/$name.seen" "$dir/tls/broker.pem" "$dir/tls/broker.key" "$@"
-  local tries=0
-  until [ -s "$dir/$name.port" ]; do
-    [ $tries -lt 200 ] && alive "$name" || die "$name does not start: $(tail -n 3 "$dir/$name.log")"
-    tries=$((tries + 1))
-    sleep 0.05
-  done
-  listens "$(cat "$dir/$name.port")" "$name" 10 || die "$name: $(tail -n 3 "$dir/$name.log")"
+  chooses_port "$name"
+  listens "$name" "$(cat "$dir/$name.port")" 10 || die "$name: $(last_words "$name")"
+}
+
+noida() { # PORT
+  start broker "$noida" start --data-dir "$dir/data" --host 127.0.0.1 --only kafka --kafka-port "$1"
 }
 
 noida_up() {
   install_noida
-  local attempt port
-  # Between finding a free port and using it somebody else may take it.
-  for attempt in 1 2 3 4 5; do
-    ! alive broker || break
-    if [ "$attempt" != 1 ] || [ ! -s "$dir/plain.port" ]; then free_port >"$dir/plain.port"; fi
-    port=$(cat "$dir/plain.port")
-    start broker "$noida" start --data-dir "$dir/data" --host 127.0.0.1 --only kafka --kafka-port "$port"
-    ! listens "$port" broker 20 || break
-    stop broker
-  done
-  alive broker || die "the broker does not start: $(tail -n 3 "$dir/broker.log")"
+  on_a_port broker noida
   front sasl sasl "$user" "$password"
   front mtls mtls "$dir/tls/ca.pem"
 }
@@ -180,7 +103,7 @@ noida_up() {
 
 apache_settings() {
   local plain sasl mtls controller
-  plain=$(cat "$dir/plain.port") sasl=$(cat "$dir/sasl.port") mtls=$(cat "$dir/mtls.port")
+  plain=$(cat "$dir/broker.port") sasl=$(cat "$dir/sasl.port") mtls=$(cat "$dir/mtls.port")
   controller=$(cat "$dir/controller.port")
   cat <<EOT
 process.roles=broker,controller
@@ -220,7 +143,7 @@ apache_up() {
   local name
   # Its scripts would log into their own folder, and take a gigabyte.
   export LOG_DIR="$dir/kafka-logs" KAFKA_HEAP_OPTS="-Xms128m -Xmx512m"
-  for name in plain sasl mtls controller; do
+  for name in broker sasl mtls controller; do
     [ -s "$dir/$name.port" ] || free_port >"$dir/$name.port"
   done
   apache_settings >"$dir/server.properties"
@@ -232,35 +155,23 @@ apache_up() {
       die "kafka-storage.sh: $(tail -n 5 "$dir/format.log")"
   fi
   start broker "$KAFKA_HOME/bin/kafka-server-start.sh" "$dir/server.properties"
-  for name in plain sasl mtls; do
-    listens "$(cat "$dir/$name.port")" broker 120 || die "Kafka does not start: $(tail -n 5 "$dir/broker.log")"
+  for name in broker sasl mtls; do
+    listens broker "$(cat "$dir/$name.port")" 120 || die "Kafka does not start: $(last_words broker)"
   done
 }
 
 # --- Both ------------------------------------------------------------------------------------------------------------
 
-watch_owner() { # PID
-  [ ! -e "$dir/owner" ] || return 0
-  local start
-  start=$(started_at "$1")
-  [ -n "$start" ] || die "there is no process $1"
-  printf '%s\n' "$1" >"$dir/owner"
-  (
-    while [ -e "$dir/owner" ] && [ "$(started_at "$1")" = "$start" ]; do sleep 0.5; done
-    [ ! -e "$dir/owner" ] || { down; rm -rf "$dir"; }
-  ) >/dev/null 2>&1 </dev/null &
-}
-
 up() {
   install_missing
-  [ -z "${OWNER:-}" ] || watch_owner "$OWNER"
+  watch_owner
   certificates
   if [ -n "${KAFKA_HOME:-}" ]; then apache_up; else noida_up; fi
   printf 'KAFKA_KIND=%s\n' "$([ -n "${KAFKA_HOME:-}" ] && echo apache || echo noida)"
-  printf 'KAFKA_BROKERS=127.0.0.1:%s\n' "$(cat "$dir/plain.port")"
+  printf 'KAFKA_BROKERS=127.0.0.1:%s\n' "$(cat "$dir/broker.port")"
   printf 'KAFKA_SASL_BROKERS=127.0.0.1:%s\n' "$(cat "$dir/sasl.port")"
   printf 'KAFKA_MTLS_BROKERS=127.0.0.1:%s\n' "$(cat "$dir/mtls.port")"
-  printf 'KAFKA_PID=%s\n' "$(head -n 1 "$dir/broker.pid")"
+  printf 'KAFKA_PID=%s\n' "$(pid_of broker)"
   printf 'KAFKA_USER=%s\nKAFKA_PASSWORD=%s\n' "$user" "$password"
   printf 'KAFKA_CA=%s\nKAFKA_OTHER_CA=%s\n' "$dir/tls/ca.pem" "$dir/tls/other.pem"
   printf 'KAFKA_CLIENT_CERT=%s\nKAFKA_CLIENT_KEY=%s\n' "$dir/tls/client.pem" "$dir/tls/client.key"
@@ -272,11 +183,4 @@ down() {
   rm -f "$dir/owner"
 }
 
-[ $# = 2 ] || { sed -n '5,6p' "$0" | cut -c 3- >&2; exit 2; }
-case $1 in
-  up) mkdir -p "$2" ;;
-  down) [ -d "$2" ] || exit 0 ;;
-  *) die "up DIR or down DIR" ;;
-esac
-dir=$(cd "$2" && pwd)
-"$1"
+run "$@"
