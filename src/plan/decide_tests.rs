@@ -271,6 +271,7 @@ fn admission(up_to: u32, one_more: bool, heavy: u32) -> Admission {
         up_to,
         one_more,
         one_more_in: None,
+        first: true,
         heavy,
     }
 }

@@ -55,6 +55,13 @@ pub struct Law {
     pub(super) hour: Hour,
     /// When lag past soft last cost an attempt.
     pub(super) braked_at: f64,
+    /// When an attempt was last ended to brake, for whatever reason.
+    #[serde(default = "never")]
+    pub(super) ended_at: f64,
+}
+
+const fn never() -> f64 {
+    NEVER
 }
 
 const NEVER: f64 = -1e9;
@@ -110,6 +117,7 @@ impl Law {
             guard: None,
             hour: Hour::default(),
             braked_at: NEVER,
+            ended_at: NEVER,
         }
     }
 
@@ -154,6 +162,7 @@ impl Law {
             &mut self.tried_at,
             &mut self.resumed_at,
             &mut self.braked_at,
+            &mut self.ended_at,
         ] {
             *time += seconds;
         }
@@ -314,6 +323,14 @@ impl Law {
     }
 
     fn judge(&mut self, view: &View<'_>) -> (Rule, Vec<u64>, Option<Foreseen>) {
+        let judged = self.judged(view);
+        if !judged.1.is_empty() {
+            self.ended_at = view.now;
+        }
+        judged
+    }
+
+    fn judged(&mut self, view: &View<'_>) -> (Rule, Vec<u64>, Option<Foreseen>) {
         let now = view.now;
         self.limit = view.limit;
         self.tokens = (self.tokens + (now - self.counted) / view.times.token_every).min(TOKENS);

@@ -62,6 +62,16 @@ impl Law {
             (false, Some(_)) => Some(at_rest),
             (false, None) => None,
         };
+        let rests = self.rests_after_brake(now, times);
+        if ran == 0.0 && rests > 0.0 {
+            return Admission {
+                up_to: 0,
+                one_more: false,
+                one_more_in: Some(rests),
+                heavy: 0,
+                first: false,
+            };
+        }
         Admission {
             up_to: room.min(self.admitted).max(0.0).floor() as u32,
             one_more: one_more.is_some_and(|wait| wait <= 0.0),
@@ -71,7 +81,19 @@ impl Law {
             } else {
                 0
             },
+            first: true,
         }
+    }
+
+    /// How long nothing starts after attempts were ended to brake and nothing runs any more. The lag on which that was
+    /// decided is the same a second later: who ends an attempt and begins it again at once does so for ever.
+    fn rests_after_brake(&self, now: f64, times: &Times) -> f64 {
+        let rest = if self.model.room() >= 1.0 {
+            times.echo + self.age(now)
+        } else {
+            times.try_after_cut
+        };
+        rest - (now - self.ended_at)
     }
 
     /// What the model foretells; also what is admitted from now on.

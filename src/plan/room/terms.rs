@@ -147,15 +147,23 @@ pub struct Admission {
     pub one_more_in: Option<f64>,
     /// A chunk of more than weight 1 may weigh so much; 0 is none.
     pub heavy: u32,
+    /// With nothing running one may start, whether there is room for it or not.
+    #[serde(default = "yes")]
+    pub first: bool,
+}
+
+/// What a report of a former version means.
+const fn yes() -> bool {
+    true
 }
 
 impl Admission {
-    /// Whether a chunk may start beside this much running. With nothing running one always may: else nothing would ever
-    /// be measured.
+    /// Whether a chunk may start beside this much running. With nothing running one may, else nothing would ever be
+    /// measured; but not right after all that ran was ended to brake.
     pub fn allows(&self, running: u32, weight: u32) -> bool {
         let after = running.saturating_add(weight);
         let has_room = after <= self.up_to || (weight == 1 && self.one_more);
-        running == 0 || (has_room && (weight == 1 || weight <= self.heavy))
+        (running == 0 && self.first) || (has_room && (weight == 1 || weight <= self.heavy))
     }
 
     fn waits(self) -> Option<f64> {
@@ -177,6 +185,7 @@ impl Admission {
                 _ => None,
             },
             heavy: self.heavy.min(other.heavy),
+            first: self.first && other.first,
         }
     }
 }

@@ -77,6 +77,65 @@ fn a_max_limit_that_was_lowered_in_the_dark_holds_when_it_is_seen_again() {
     assert_eq!(limits[23], 1, "{limits:?}");
 }
 
+/// A source that was steady, then jitters: for a while the model takes the jitter for a rising lag.
+#[test]
+fn what_was_ended_to_brake_is_not_begun_again_in_the_same_second() {
+    let levels = Levels {
+        interval: 2.0,
+        ..LEVELS
+    };
+    let (mut law, times) = (Law::new(levels, 4, 0.0), Times::default());
+    let one = |now: f64| View {
+        mean: 6.0,
+        ..view(now, &[], 1, 4)
+    };
+    let jitter = [18.0, 23.0, 19.0, 22.0, 20.0, 23.0, 18.0];
+    let (mut starts, mut ends, mut began) = (0, 0, None::<f64>);
+    for tick in 0..1_200_u32 {
+        let now = 0.5 * f64::from(tick);
+        if tick % 4 == 0 {
+            let n = tick / 4;
+            let lag = match n {
+                0..24 => 6.0 + f64::from(n % 2) * 0.1,
+                24..31 => 6.0 + 2.5 * f64::from(n - 24),
+                n => jitter[(n % 7) as usize],
+            };
+            let _ = law.sample(now, now, lag, &times);
+        }
+        if began.is_some_and(|at| now - at >= 30.0) {
+            began = None;
+        }
+        law.runs(now, u32::from(began.is_some()));
+        let all: Vec<Running> = began
+            .iter()
+            .map(|at| Running {
+                age: now - at,
+                expected: 30.0,
+                ..running(1, 0.0)[0]
+            })
+            .collect();
+        let limit = law.limit().max(1);
+        let decision = law.decide(&View {
+            running: &all,
+            limit,
+            paused: false,
+            ..one(now)
+        });
+        if !decision.cancel.is_empty() {
+            (ends, began) = (ends + 1, None);
+            law.runs(now, 0);
+        }
+        if began.is_none() && law.admission(now, &times).allows(0, 1) {
+            (starts, began) = (starts + 1, Some(now));
+        }
+    }
+    assert!(ends > 0, "it brakes");
+    assert!(
+        ends <= 11 && starts <= 31,
+        "{starts} starts, {ends} ended to brake in ten minutes"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
