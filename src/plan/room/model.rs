@@ -124,6 +124,12 @@ impl Model {
         self.drift = self.drift.min(-self.gain * weight);
     }
 
+    /// Lag grows by so much a second without us, for a test.
+    #[cfg(test)]
+    pub(super) const fn lean(&mut self, drift: f64) {
+        self.drift = drift;
+    }
+
     /// Nothing was seen for a while: errors from before say nothing about what comes.
     pub fn restart(&mut self) {
         self.errors.clear();

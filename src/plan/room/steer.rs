@@ -33,6 +33,8 @@ const CROWDED: f64 = 0.5;
 const NEAR: f64 = 0.3;
 /// After a pause it goes on with this share of the room.
 const RESUMES_AT: f64 = 0.75;
+/// At no more lag than this share of soft one is tried with nothing running, however little room there seems to be.
+const LITTLE: f64 = 0.25;
 /// Without any model: soft crossed twice, and for a while at most this share of the least that ran then.
 const GUARD: f64 = 0.7;
 
@@ -187,7 +189,9 @@ impl Law {
             (self.resumed_at, self.calm_since) = (now, None);
             return Rule::Resume;
         }
-        let sleeps = self.rest_since.is_some() && room < 1.0;
+        // With nothing running nothing is learned: what the model last thought of the room would stand for ever.
+        let little = lag <= LITTLE * self.levels.soft && view.running.is_empty();
+        let sleeps = (self.rest_since.is_some() || little) && room < 1.0;
         let since = sleeps.then(|| self.sleeps_since.unwrap_or(now));
         self.sleeps_since = since;
         if since.is_some_and(|since| now - since >= view.times.sleeps) {

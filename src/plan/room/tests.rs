@@ -136,6 +136,35 @@ fn what_was_ended_to_brake_is_not_begun_again_in_the_same_second() {
     );
 }
 
+/// Lag creeps up and falls back, far below soft, with nothing of ours running: that is no reason to wait for ever.
+#[test]
+fn with_little_lag_and_nothing_running_one_is_tried_however_little_room_the_model_sees() {
+    let (mut law, times) = (Law::new(LEVELS, 4, 0.0), Times::default());
+    let busy = running(2, 400.0);
+    let mut resumed = None;
+    for tick in 1..=400_u32 {
+        let now = 15.0 * f64::from(tick);
+        // A pause: lag goes over hard while two run. Then it comes down and saws between 5 and 11.
+        let lag = match tick {
+            0..=20 => 14.0 * f64::from(tick),
+            21..=60 => 280.0 - 7.0 * f64::from(tick - 20),
+            n => 5.0 + f64::from(n % 12) * 0.5,
+        };
+        let _ = law.sample(now, now, lag, &times);
+        let all: &[Running] = if tick <= 30 { &busy } else { &[] };
+        law.runs(now, all.len() as u32);
+        let limit = if tick == 1 { 2 } else { law.limit() };
+        law.decide(&view(now, all, limit, 4));
+        // The drift is that of a load that is a little too much for its consumer.
+        law.model.lean(0.02);
+        if tick > 60 && law.limit() > 0 {
+            resumed = Some(tick - 60);
+            break;
+        }
+    }
+    assert!(resumed.is_some_and(|ticks| ticks <= 64), "{resumed:?} looks of 15 s");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
