@@ -82,6 +82,7 @@ fn learned(change: impl FnOnce(&mut Terms)) -> Report {
     Report {
         terms: Some((name("orders-live"), terms)),
         admission: Some(Admission {
+            first: true,
             up_to: 9,
             one_more: false,
             one_more_in: Some(35.0),

@@ -11,6 +11,7 @@ use crate::{
     config,
     domain::{
         attach::Action,
+        blackout,
         event::{Force, Payload},
         human,
         ids::{BackfillId, ChunkId},
@@ -410,16 +411,33 @@ fn forced(backfill: &Backfill, n: u32, duration: std::time::Duration) -> String 
     if !decide::is_forcible(backfill) {
         return recorded(backfill.limit.why.clone());
     }
+    let now = Utc::now();
+    if let Some(closed) = blackout::now(&backfill.spec.blackout, now) {
+        let until = closed.until.map_or(String::new(), |t| {
+            format!(
+                " until {}",
+                t.with_timezone(&backfill.spec.timezone).format("%H:%M %Z")
+            )
+        });
+        return recorded(format!("a blackout holds{until}"));
+    }
+    let force = Force {
+        limit: n,
+        until: now + duration,
+    };
     let by_itself = backfill.limit.value;
-    match &backfill.cap {
-        Some((cap, mark)) if *cap < n.min(most) => {
-            recorded(format!("it is capped at {cap} by {}", mark.by.name))
-        }
-        _ if n.min(most) <= by_itself => recorded(format!(
+    let cap = backfill.cap.as_ref().filter(|(cap, _)| *cap < n.min(most));
+    match (decide::force_counts(backfill, force, now), cap) {
+        (true, None) => format!("forced to {to} for {lasts}; never while a signal is past hard or blind"),
+        (true, Some((cap, mark))) => format!(
+            "forced to {cap} for {lasts}, where {} capped it ({n} was asked for); never while a signal is past hard or blind",
+            mark.by.name
+        ),
+        (false, Some((cap, mark))) => recorded(format!("it is capped at {cap} by {}", mark.by.name)),
+        (false, None) => recorded(format!(
             "the limit is {by_itself} by itself, and a force only raises it; backfill throttle {} cap {n} lowers it",
             backfill.spec.name
         )),
-        _ => format!("forced to {to} for {lasts}; never while a signal is past hard or blind"),
     }
 }
 

@@ -321,7 +321,7 @@ fn one(ctx: &Context, state: &State, backfill: &Backfill, around: &Surroundings,
                 limit: force.limit,
                 by: mark.by.name.clone(),
                 until: force.until,
-                counts: allowed.by == Binding::Force,
+                counts: decide::force_counts(backfill, *force, around.now),
             }),
         signals: spec
             .signals

@@ -77,6 +77,11 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigErrors> {
 pub(super) fn load_what_is_sound(path: &Path) -> Result<Config, ConfigErrors> {
     let text = read(path)?;
     let (table, errors) = DeTable::parse_recoverable(&text);
+    // As an editor or a full disk leaves it: with it the journal would be another one, and every threshold be gone.
+    if errors.is_empty() && table.get_ref().is_empty() {
+        let help = "write it anew, or name another file; config.toml.example has all keys";
+        return Err(ConfigErrors::whole_file(path, "an empty file", help));
+    }
     let mut syntax = Report::new(&text);
     for error in &errors {
         syntax_error(&mut syntax, error);

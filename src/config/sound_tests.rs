@@ -98,3 +98,12 @@ fn any_damage_leaves_the_journal_that_was_written_or_none() {
         }
     }
 }
+
+/// As an editor or a full disk leaves it: nobody's journal, and no leave to forget every threshold.
+#[test]
+fn an_empty_file_is_no_configuration() {
+    for text in ["", "\n\n", "# all of it\n# commented out\n"] {
+        let told = of(text).unwrap_err().to_string();
+        assert!(told.contains("found an empty file"), "{text:?}: {told}");
+    }
+}

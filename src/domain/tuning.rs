@@ -18,7 +18,7 @@ pub struct Tuning {
     pub effect_deadline: Duration,
     /// TERM to KILL when a run is stopped.
     pub cancel_grace: Duration,
-    /// Gap between paced starts after a resume and while a signal protects.
+    /// Gap between starts after a stop, a pause or blindness that is over.
     pub start_gap: Duration,
     /// Smoothing time of the lag.
     pub ewma: Duration,

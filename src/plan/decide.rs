@@ -8,6 +8,7 @@ use super::{
 use crate::domain::{
     Time,
     blackout::{self, Closed},
+    event::Force,
     event::Rule,
     ids::{AttemptId, BackfillId, ChunkId, Name},
     spec::{Lane, Order},
@@ -95,7 +96,20 @@ pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
     Allowed { limit, by }
 }
 
-/// Whether a force counts now: no signal stops it, none is blind or without a first sample.
+/// Whether a force makes a difference now: it allows more than there would be without it, and no blackout holds.
+pub fn force_counts(backfill: &Backfill, force: Force, now: Time) -> bool {
+    let limit = |force| {
+        let controller = Controller {
+            limit: backfill.limit.value,
+            forcible: is_forcible(backfill),
+        };
+        let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
+        effective_limit(controller, cap, force, backfill.spec.max_limit, now).0
+    };
+    limit(Some(force)) > limit(None) && blackout::now(&backfill.spec.blackout, now).is_none()
+}
+
+/// Whether nothing that a signal says stands against a force: no signal stops it, none is blind or without a first sample.
 pub fn is_forcible(backfill: &Backfill) -> bool {
     !stopped_by_signal(backfill) && backfill.blind.is_empty()
 }

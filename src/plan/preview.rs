@@ -12,6 +12,7 @@ use super::{decide, why};
 use crate::domain::{
     Time,
     attach::{Action, Taking},
+    event::Rule,
     human,
     ids::{ChunkId, ExternalId},
     spec::Spec,
@@ -377,7 +378,10 @@ fn whole(backfill: &Backfill, ask: &Ask, now: Time) -> Preview {
             .facts
             .push(("paused", format!("by {}{reason}", pause.mark.by.name)));
     }
-    if *ask == Ask::Resume && decide::stopped_by_signal(backfill) {
+    if *ask == Ask::Resume && backfill.limit.rule == Rule::Latch {
+        let goes_on = "is acknowledged with it: goes on by itself once its signal is calm";
+        preview.facts.push(("latch", goes_on.to_owned()));
+    } else if *ask == Ask::Resume && decide::stopped_by_signal(backfill) {
         preview
             .facts
             .push(("stays", format!("stopped by its signal: {}", backfill.limit.why)));

@@ -113,6 +113,7 @@ pub fn law() -> Report {
             },
         )),
         admission: Some(Admission {
+            first: true,
             up_to: 1,
             one_more: false,
             one_more_in: None,

@@ -162,7 +162,10 @@ fn with_little_lag_and_nothing_running_one_is_tried_however_little_room_the_mode
             break;
         }
     }
-    assert!(resumed.is_some_and(|ticks| ticks <= 64), "{resumed:?} looks of 15 s");
+    assert!(
+        resumed.is_some_and(|ticks| ticks <= 64),
+        "{resumed:?} looks of 15 s"
+    );
 }
 
 proptest! {

@@ -241,8 +241,9 @@ impl Throttle {
             (Rule::Latch, text)
         } else {
             let half = value(levels.soft / 2.0, levels.unit);
-            let text =
-                format!("paused by {name}: {cause}; resumes by itself below {half} for {hold}; {was_it_us}");
+            let text = format!(
+                "paused by {name}: {cause}; resumes by itself below {half} for {hold}, where there is room; {was_it_us}"
+            );
             (Rule::Pause, text)
         };
         let base = paused.former;

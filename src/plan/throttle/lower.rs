@@ -5,7 +5,10 @@ use super::{
     control::{Control, LawTick, Memory, Paused, Phase, Reason},
     words::{duration, number, ordinal, value},
 };
-use crate::domain::{event::Rule, ids::Name, tuning::Tuning};
+use crate::{
+    config::Unit,
+    domain::{event::Rule, ids::Name, tuning::Tuning},
+};
 use std::time::Duration;
 
 /// This many pauses within the latch window latch.
@@ -231,10 +234,7 @@ impl Throttle {
             paused.hibernates_until = None;
             let over = format!("{name}: the hibernation after critical is over");
             control.reason = if paused.latched {
-                Reason::new(
-                    Rule::Latch,
-                    format!("latched by {over}; stays paused until acknowledged"),
-                )
+                Reason::new(Rule::Latch, format!("latched until acknowledged, by {over}"))
             } else {
                 let text = format!("paused by {over}; {}", resumes(levels, paused.hold));
                 Reason::new(Rule::Pause, text)
@@ -290,6 +290,9 @@ fn cut_words(
 }
 
 fn over_words(control: &Control, levels: &SignalLevels) -> String {
+    if levels.unit == Unit::Alerts {
+        return "it fires".to_owned();
+    }
     if control.track.is_over_hard() {
         let last = last_words(control, levels);
         return format!("{last} was over hard {} for 2 samples", number(levels.hard));
@@ -308,13 +311,16 @@ pub(super) fn last_words(control: &Control, levels: &SignalLevels) -> String {
 
 pub(super) fn latch_words(name: &Name, cause: &str, before: usize, tuning: &Tuning) -> String {
     format!(
-        "latched: {} pause within {} by {name}, {cause}; stays paused until acknowledged",
+        "latched until acknowledged: {} pause within {} by {name}, {cause}",
         ordinal(before + 1),
         duration(tuning.latch_window)
     )
 }
 
 fn resumes(levels: &SignalLevels, hold: Duration) -> String {
+    if levels.unit == Unit::Alerts {
+        return format!("resumes by itself when quiet for {}", duration(hold));
+    }
     format!(
         "resumes by itself below low {} for {}",
         number(levels.low),

@@ -242,6 +242,8 @@ impl Throttle {
     ) -> SignalReport {
         let law = self.state.law;
         let paused = control.paused();
+        // A latched one waits for a human, however calm it is.
+        let resumes = paused.filter(|p| !p.latched);
         let fresh = control.sight.is_fresh(levels, now.boot) && !control.track.is_lone();
         SignalReport {
             name: name.clone(),
@@ -263,8 +265,8 @@ impl Throttle {
                 limit: m.limit,
                 left: m.until.since(law),
             }),
-            resumes_at: paused.map(|p| (p.former / 2).max(1)),
-            hold_left: paused.and_then(|p| {
+            resumes_at: resumes.map(|p| (p.former / 2).max(1)),
+            hold_left: resumes.and_then(|p| {
                 let calm = law.since(control.calm_since?);
                 let rest = tuning.pause_min.saturating_sub(law.since(p.since));
                 Some(p.hold.saturating_sub(calm).max(rest))

@@ -300,9 +300,14 @@ pub static ACTIONS: &[Action] = &[
     // The most urgent key is there at every width.
     .foot(25, "", "pause")
     .when(enabled::can_pause),
-    look(Id::Resume, "resume", &[], "resume, after its plan")
-        .class(Class::Widen)
-        .when(enabled::can_resume),
+    look(
+        Id::Resume,
+        "resume",
+        &[],
+        "resume or acknowledge a latch, after its plan",
+    )
+    .class(Class::Widen)
+    .when(enabled::can_resume),
     look(
         Id::Hold,
         "hold",

@@ -4,7 +4,7 @@ use super::{cursor, select};
 use crate::{
     domain::ids::{BackfillId, ChunkId},
     tui::{
-        action::{ACTIONS, Action, Group, Id},
+        action::{ACTIONS, Action, Class, Group, Id},
         keymap::{PaletteRow, Place, why_not},
         model::{App, Feed},
     },
@@ -48,7 +48,9 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
         let keys = keys(action, place);
         let rank = match keys.split(' ').any(|k| k == exact_key) && !exact_key.is_empty() {
             true => Some(0),
-            false => rank(action.name, &text).or_else(|| about(action.about, &text)),
+            false => rank(action.name, &text)
+                .or_else(|| about(action.about, &text))
+                .or_else(|| scattered(action, &text)),
         };
         if let Some((rank, why_not)) = rank.zip(why_not(action, app, feed)) {
             let shown = PaletteRow {
@@ -74,7 +76,7 @@ pub fn rows(app: &App, feed: &Feed, text: &str) -> Vec<Row> {
         .filter(|b| Some(&b.id) != app.backfill.as_ref())
     {
         let name = format!("show {}", backfill.id);
-        if let Some(rank) = rank(&name, &text) {
+        if let Some(rank) = rank(&name, &text).or_else(|| in_order(&name, &text).then_some(SCATTERED)) {
             let shown = PaletteRow {
                 name,
                 keys: String::new(),
@@ -120,6 +122,9 @@ fn date(app: &App, feed: &Feed, text: &str) -> Option<Row> {
     })
 }
 
+/// The letters of the text occur in the name, in their order.
+const SCATTERED: u8 = 4;
+
 /// How well a name fits: smaller is better, `None` not at all.
 fn rank(name: &str, text: &str) -> Option<u8> {
     if name == text || text.is_empty() {
@@ -128,10 +133,14 @@ fn rank(name: &str, text: &str) -> Option<u8> {
     if name.starts_with(text) {
         return Some(1);
     }
-    if name.split(['-', ' ']).any(|word| word.starts_with(text)) {
-        return Some(2);
-    }
-    in_order(name, text).then_some(3)
+    name.split(['-', ' '])
+        .any(|word| word.starts_with(text))
+        .then_some(2)
+}
+
+/// Its letters occur in the name. What cannot be undone is never offered for a few letters that happen to occur in it.
+fn scattered(action: &Action, text: &str) -> Option<u8> {
+    (action.class != Class::Final && in_order(action.name, text)).then_some(SCATTERED)
 }
 
 /// A word of the description begins with the text.
@@ -139,7 +148,7 @@ fn about(sentence: &str, text: &str) -> Option<u8> {
     let hit = sentence
         .split_whitespace()
         .any(|word| word.to_lowercase().starts_with(text));
-    (hit && text.len() >= 3).then_some(4)
+    (hit && text.len() >= 3).then_some(3)
 }
 
 /// Whether all letters of `text` occur in `name`, in this order.
@@ -153,13 +162,20 @@ fn in_order(name: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tui::action::action;
 
     #[test]
     fn whole_names_come_before_beginnings_before_letters_in_order() {
         assert_eq!(rank("rerun", "rerun"), Some(0));
         assert_eq!(rank("rerun-failed", "rerun"), Some(1));
         assert_eq!(rank("mark-failed", "fail"), Some(2));
-        assert_eq!(rank("stop-running", "sprn"), Some(3));
-        assert_eq!(rank("stop-running", "nrs"), None);
+        assert_eq!(rank("stop-running", "sprn"), None);
+        assert!(in_order("stop-running", "sprn"));
+        assert!(!in_order("stop-running", "nrs"));
+        // The way on where a signal latched, and not the end of everything.
+        assert_eq!(rank("cancel-backfill", "ack"), None);
+        let cancel = action(Id::CancelBackfill);
+        assert_eq!((cancel.class, scattered(cancel, "ack")), (Class::Final, None));
+        assert_eq!(about(action(Id::Resume).about, "ack"), Some(3));
     }
 }

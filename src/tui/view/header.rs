@@ -14,6 +14,7 @@ use super::{
     trend::Trend,
 };
 use crate::{
+    config::Unit,
     domain::{
         blackout,
         calendar::Granularity,
@@ -295,6 +296,9 @@ fn lag_slot<'a>(scene: &Scene<'a>, backfill: &Backfill, slot: Slot) -> Filled<'a
         lag(value, signal.unit),
         look.bold(Scene::lag_token(signal, value)),
     );
+    if signal.unit == Unit::Alerts {
+        return (label, vec![now]);
+    }
     let Some(trend) = Trend::of(signal, value) else {
         let low = format!("  low {}", super::numbers::level(signal.low, signal.unit));
         return (

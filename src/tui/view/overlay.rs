@@ -163,7 +163,7 @@ fn effect(typed: &str, max: u32, running: u32, now: u32) -> String {
         }
         Some(Limit::Auto) => format!("The controller decides alone, up to max_limit {max}."),
         Some(Limit::Force(n, span)) => format!(
-            "Holds the limit at {n} for {}; never while a signal is past hard or blind.",
+            "Raises it to {n} for {}, under any cap; not in a blackout, past hard, blind.",
             duration(delta(span))
         ),
         Some(Limit::Cap(n)) if n < running => {

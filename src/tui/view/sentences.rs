@@ -169,9 +169,16 @@ pub fn state_word(feed: &Feed, backfill: &Backfill, now: Time) -> StateWord {
         Binder::Breaker => word("PAUSED by breaker", "PAUSED", Tone::Bad),
         Binder::Blackout => word("BLACKOUT", "BLACKOUT", Tone::Warn),
         Binder::Failure => word("PAUSED by failure", "PAUSED", Tone::Bad),
+        Binder::Signal if is_latched(backfill) => word("LATCHED by signal", "LATCHED", Tone::Bad),
         Binder::Signal => word("PAUSED by signal", "PAUSED", Tone::Warn),
+        Binder::Controller if allowed(backfill, now).value == 0 => word("NO STARTS", "NO STARTS", Tone::Warn),
         _ => word("RUNNING", "RUNNING", Tone::Moving),
     }
+}
+
+/// Whether signals paused it so often that it waits for a person.
+pub fn is_latched(backfill: &Backfill) -> bool {
+    backfill.limit.rule == Rule::Latch && backfill.spec.attach.is_none()
 }
 
 /// Whether what protects it left the configuration, so that nothing starts.

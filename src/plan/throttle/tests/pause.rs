@@ -131,7 +131,7 @@ fn a_second_pause_within_half_an_hour_doubles_the_hold_and_the_third_in_two_hour
     assert_eq!(night.state(), ThrottleState::Latched);
     assert_eq!(
         night.last_change().why,
-        "latched: third pause within 2h by orders-live, 250 s was over hard 180 for 2 samples; stays paused until acknowledged"
+        "latched until acknowledged: third pause within 2h by orders-live, 250 s was over hard 180 for 2 samples"
     );
     night.lag_for(10.0, secs(6 * 3600));
     assert_eq!(night.limit(), 0, "no time heals a latch");

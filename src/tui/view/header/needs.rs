@@ -4,7 +4,7 @@ use crate::{
     domain::state::ChunkState as S,
     tui::{
         theme::{Token, Tone},
-        view::{memo, numbers::count, scene::Scene},
+        view::{memo, numbers::count, scene::Scene, sentences::is_latched},
         widgets::canvas::{Piece, p, width},
     },
 };
@@ -42,6 +42,13 @@ pub(in crate::tui::view) fn needs_you<'a>(scene: &Scene<'_>, room: u16) -> Vec<P
                     .fg(look.word(*state).fg.unwrap_or_default()),
             );
             pieces.push(p(format!("{}{word}", count(*n)), style));
+        }
+        if scene.backfill.is_some_and(is_latched) {
+            if !pieces.is_empty() {
+                pieces.push(p("  ", look.ink(Token::Text)));
+            }
+            let word = ["acknowledge it", "latched", "latch"][short];
+            pieces.push(p(word, look.bold(Token::Bad)));
         }
         if width(&pieces) <= room {
             break;

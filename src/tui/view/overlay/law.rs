@@ -5,7 +5,7 @@ use crate::{
     domain::{Time, spec::Law, state::Backfill},
     plan::{
         room::{Next, Rule, Terms},
-        throttle::{BlindReport, Report, SignalReport},
+        throttle::{BlindReport, Report, SignalReport, ThrottleState},
     },
     tui::{
         theme::Token,
@@ -266,6 +266,12 @@ impl Told<'_> {
             return Some(format!(
                 "rests {} more after critical, then as paused",
                 self.in_seconds(rest.as_secs_f64())
+            ));
+        }
+        if signal.state == ThrottleState::Latched {
+            let name = self.scene.backfill.map_or("NAME", |b| b.spec.name.as_str());
+            return Some(format!(
+                "waits for you: backfill acknowledge {name}, or resume here"
             ));
         }
         if let Some(left) = signal.hold_left {
