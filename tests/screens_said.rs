@@ -252,7 +252,7 @@ fn the_limit_dialog_says_what_can_be_typed_and_what_that_would_do() {
             ("12", "max_limit is 8: nothing changes."),
             ("0", "A limit of 0 is a pause: esc, then p."),
             ("6 f", "This is none of the three"),
-            ("6 for 30m", "Holds the limit at 6 for 30m; never while"),
+            ("6 for 30m", "Raises it to 6 for 30m, under any cap; not in"),
             ("auto", "The controller decides alone, up to max_limit 8."),
             ("3", "No start until running weight is below 3"),
         ] {

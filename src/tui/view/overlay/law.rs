@@ -269,10 +269,7 @@ impl Told<'_> {
             ));
         }
         if signal.state == ThrottleState::Latched {
-            let name = self.scene.backfill.map_or("NAME", |b| b.spec.name.as_str());
-            return Some(format!(
-                "waits for you: backfill acknowledge {name}, or resume here"
-            ));
+            return Some("waits for you: :ack here, or backfill acknowledge".to_owned());
         }
         if let Some(left) = signal.hold_left {
             let to = self
