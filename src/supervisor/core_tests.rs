@@ -277,6 +277,68 @@ fn a_signal_that_is_amended_in_protects_at_once() {
     assert_eq!((limit.value, limit.rule), (0, Rule::Start), "{}", limit.why);
 }
 
+/// Nobody looked at the lag for it since it ended: what the throttle allowed then is no leave to start now.
+#[test]
+fn an_order_that_is_opened_again_starts_nothing_before_two_new_samples() {
+    for law in [Law::Classic, Law::Learned] {
+        let lag: crate::domain::ids::Name = "lag".parse().unwrap();
+        let mut desk = Desk::new(Night::new(2).signals(&["lag"]).law(law));
+        let configured = BTreeMap::from([(lag.clone(), signal())]);
+        desk.core.limits.reconfigure(&configured);
+        desk.tick();
+        let read = |desk: &mut Desk, ago: u64| {
+            let reading = Reading::Value {
+                value: 1.0 + ago as f64 / 1000.0,
+                age: std::time::Duration::from_millis(ago),
+                skew_ms: None,
+                parts: Vec::new(),
+            };
+            desk.take(Input::Reading(lag.clone(), reading));
+        };
+        read(&mut desk, 900);
+        read(&mut desk, 800);
+        desk.append();
+        assert!(desk.seen.by_name("orders").unwrap().limit.value > 0, "{law:?}");
+        for day in [0, 1] {
+            let day = desk.night.day(day);
+            desk.night.start(day);
+            desk.night.finish(day);
+        }
+        desk.seen = desk.night.state.clone();
+        desk.tick();
+        desk.append();
+        let chunks = vec![desk.night.day(0), desk.night.day(1)];
+        desk.night.human(Payload::RerunRequested {
+            chunks,
+            digest: String::new(),
+        });
+        desk.seen = desk.night.state.clone();
+        desk.tick();
+        desk.decide();
+        let left = desk.append();
+        let limit = desk.seen.by_name("orders").unwrap().limit.clone();
+        assert!(submits(&left).is_empty(), "{law:?}: {}", limit.why);
+        assert_eq!(limit.value, 0, "{law:?}: {}", limit.why);
+        assert!(
+            limit.why.contains("two valid samples of lag"),
+            "{law:?}: {}",
+            limit.why
+        );
+        read(&mut desk, 700);
+        read(&mut desk, 600);
+        desk.night.later(60);
+        desk.tick();
+        desk.decide();
+        let limit = desk.seen.by_name("orders").unwrap().limit.clone();
+        assert!(
+            !submits(&desk.append()).is_empty(),
+            "{law:?}: {} {}",
+            limit.value,
+            limit.why
+        );
+    }
+}
+
 /// Case B25: a signal that is gone from the configuration, or has another name there, throttles nothing from the next
 /// tick on, and no limit is explained by it.
 #[test]

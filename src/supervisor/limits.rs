@@ -31,6 +31,8 @@ use std::{
 const TICK: Duration = Duration::from_millis(500);
 /// How often the usual duration of chunks is computed anew.
 const DURATIONS_EVERY: Duration = Duration::from_secs(15);
+/// A restart takes less, the minute between two checkpoints included. After more nobody knows what the live load did.
+const LONGEST_GAP: Duration = Duration::from_secs(150);
 
 /// One throttle a backfill, one judge a signal.
 pub struct Limits {
@@ -88,8 +90,12 @@ impl Limits {
                 .map(|(_, json)| json);
             let saved = minute.unwrap_or_else(|| backfill.limit.checkpoint.clone());
             let levels = limits.levels_of(backfill);
-            match Throttle::restore(&saved, levels, &limits.boot, now_at(backfill.limit.at)) {
-                Ok(throttle) => limits.keep(backfill, throttle.by_law(backfill.spec.throttling.law)),
+            let at = now_at(backfill.limit.at);
+            match Throttle::restore(&saved, levels, &limits.boot, at) {
+                Ok(throttle) => limits.keep(
+                    backfill,
+                    after_restart(throttle, at).by_law(backfill.spec.throttling.law),
+                ),
                 Err(error) => tracing::debug!(%error, backfill = %backfill.id, "its throttle begins anew"),
             }
         }
@@ -184,6 +190,8 @@ impl Limits {
     /// Time passes: blind times, holds and latches become due.
     pub fn tick(&mut self, state: &State, around: &Surroundings, now: Time) -> Vec<NewEvent> {
         let boot = boot_now();
+        self.throttles
+            .retain(|id, _| state.backfills.get(id).is_some_and(is_live));
         let mut events = self.follow_orders(state, around, now);
         events.extend(self.gone(state, now));
         let configured = std::mem::take(&mut self.reconfigured);
@@ -191,8 +199,6 @@ impl Limits {
             return events;
         }
         self.ticked = Some(boot);
-        self.throttles
-            .retain(|id, _| state.backfills.get(id).is_some_and(is_live));
         for backfill in state
             .backfills
             .values()
@@ -358,7 +364,8 @@ impl Limits {
         self.throttles.get(id).map(Throttle::checkpoint)
     }
 
-    /// The throttle of a backfill: as its last limit event has it, else a new one.
+    /// The throttle of a backfill; of one that was opened again as its last limit event has it, but for what it saw:
+    /// nobody looked for it since it ended. Else a new one.
     fn throttle(&mut self, backfill: &Backfill, now: Time) -> &mut Throttle {
         let levels = self.levels_of(backfill);
         match self.throttles.entry(backfill.id.clone()) {
@@ -375,7 +382,8 @@ impl Limits {
                     };
                     begin(levels, spec.max_limit, &self.boot, now)
                 };
-                place.insert(saved.unwrap_or_else(new).by_law(spec.throttling.law))
+                let again = saved.map(|throttle| throttle.after_gap(now));
+                place.insert(again.unwrap_or_else(new).by_law(spec.throttling.law))
             }
         }
     }
@@ -406,6 +414,15 @@ impl Limits {
                 durations
             }
         }
+    }
+}
+
+/// A throttle as the journal has it, for a supervisor that begins at `at`.
+fn after_restart(throttle: Throttle, at: Now) -> Throttle {
+    if throttle.idle(at) > LONGEST_GAP {
+        throttle.after_gap(at)
+    } else {
+        throttle
     }
 }
 
@@ -512,6 +529,45 @@ fn collect(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody supervised for a while: what was allowed before is no leave to start before anything is seen.
+    #[test]
+    fn after_a_longer_gap_the_first_samples_are_waited_for_and_after_a_short_one_not() {
+        use crate::host::BootInstant;
+        let lag: Name = "lag".parse().unwrap();
+        let at = |seconds: u64| Now {
+            boot: BootInstant(seconds * 1000),
+            wall: chrono::DateTime::from_timestamp(60_000 + seconds as i64, 0).unwrap(),
+        };
+        let levels = SignalLevels {
+            unit: crate::config::Unit::Seconds,
+            low: 30.0,
+            soft: 60.0,
+            hard: 180.0,
+            critical: 900.0,
+            interval: Duration::from_secs(15),
+            protects: true,
+        };
+        let load = Load {
+            running: 0,
+            next_weight: Some(1),
+            median_chunk: None,
+            held_above: false,
+            max_limit: 4,
+        };
+        let mut throttle = Throttle::new(BTreeMap::from([(lag.clone(), levels)]), 4, "boot", at(0));
+        for seconds in [15, 30] {
+            let input = Input::Sample {
+                signal: lag.clone(),
+                value: 5.0,
+                age: Duration::ZERO,
+            };
+            throttle.step(input, &load, at(seconds), &Tuning::default());
+        }
+        assert_eq!(throttle.limit(), 2);
+        assert_eq!(after_restart(throttle.clone(), at(120)).limit(), 2);
+        assert_eq!(after_restart(throttle, at(3_600)).limit(), 0);
+    }
 
     /// A reading that is too old to count has parts that are too old to count.
     #[test]

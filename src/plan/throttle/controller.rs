@@ -149,10 +149,23 @@ impl Throttle {
         };
         if throttle.state.boot != boot || now.boot < throttle.state.at {
             throttle.state.boot = boot.to_owned();
-            throttle.forget_clock(now.boot);
+            throttle.forget_clock(now.boot, "the boot clock started anew");
         }
         throttle.adopt(levels);
         Ok(throttle)
+    }
+
+    /// How long nobody has told it anything.
+    pub fn idle(&self, now: Now) -> Duration {
+        now.boot.since(self.state.at)
+    }
+
+    /// The same after nobody looked for who knows how long: nothing starts before every protecting signal gave two valid
+    /// samples, and then it goes on from half. A pause stays one, and a latch.
+    #[must_use]
+    pub fn after_gap(mut self, now: Now) -> Self {
+        self.forget_clock(now.boot, "nobody looked for a while");
+        self
     }
 
     /// The whole state as JSON, for [`LimitChange::checkpoint`] and the checkpoint table.
@@ -298,7 +311,7 @@ impl Throttle {
 
     fn touch(&mut self, now: Now) {
         if now.boot < self.state.at {
-            self.forget_clock(now.boot);
+            self.forget_clock(now.boot, "the boot clock started anew");
         }
         let elapsed = now.boot.since(self.state.at);
         let patience = self.levels.values().map(SignalLevels::patience).min();
@@ -314,8 +327,8 @@ impl Throttle {
         self.state.at = now.boot;
     }
 
-    /// The boot clock started anew: no instant of the old one means anything.
-    fn forget_clock(&mut self, now: BootInstant) {
+    /// No instant of before means anything.
+    fn forget_clock(&mut self, now: BootInstant, why: &str) {
         self.state.at = now;
         self.watching = now;
         for (name, control) in &mut self.state.signals {
@@ -330,7 +343,7 @@ impl Throttle {
                 Phase::Paused(p) => Phase::Paused(p.clone()),
                 Phase::Returning { former } => Phase::Returning { former: *former },
                 _ => {
-                    let text = format!("the boot clock started anew; {}", waits_for(name));
+                    let text = format!("{why}; {}", waits_for(name));
                     control.reason = Reason::new(Rule::Blind, text);
                     Phase::Returning { former }
                 }
