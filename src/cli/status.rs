@@ -198,7 +198,10 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
         supervised: true,
         ..around.clone()
     };
-    match (backfill.state(), decide::stop_of(state, backfill, &supervised)) {
+    let stop = decide::stop_of(state, backfill, &supervised);
+    // What a signal holds goes on by itself only where somebody looks at the signal.
+    let unwatched = !around.supervised && stop != Some(Stop::Paused);
+    match (backfill.state(), stop) {
         (BackfillState::Incomplete | BackfillState::Cancelled, _) => 1,
         (BackfillState::Complete | BackfillState::Detached, _) => {
             u8::from(!around.supervised && attention::left_behind(backfill).is_some())
@@ -208,12 +211,11 @@ fn code_of(state: &State, backfill: &Backfill, around: &Surroundings) -> u8 {
             Some(_) => 1,
             None => 3,
         },
-        _ if backfill.breaker.is_some() => 1,
+        _ if backfill.breaker.is_some() || unwatched => 1,
         (_, Some(Stop::Blind | Stop::FirstSamples)) => 4,
         _ if blind(state, backfill) => 4,
         (_, Some(Stop::Paused | Stop::Blackout | Stop::Signal | Stop::Critical)) => 3,
         (_, Some(Stop::Disk | Stop::Unprotected)) => 1,
-        _ if !around.supervised => 1,
         _ => 0,
     }
 }
