@@ -23,6 +23,10 @@ fn a_supervisor_killed_five_times_at_random_moments_starts_no_attempt_twice_and_
     let mut run = workspace.run("orders");
     let noise = Noise::on(&workspace);
     for death in 1..=5 {
+        // One that dies before it has said that it is there leaves no epoch in the events.
+        workspace.wait("it to take over", || {
+            (workspace.epochs().len() == death).then_some(())
+        });
         workspace.wait("some progress", || {
             (workspace.done("orders") >= death * 30).then_some(())
         });
