@@ -86,26 +86,22 @@ pub struct Allowed {
 /// The limit of a backfill now. A force raises at most to `max_limit`, ends at its expiry, and never lifts what a
 /// signal stopped (hard, critical, latch) or what it cannot see (blind, no samples yet).
 pub fn allowed(backfill: &Backfill, now: Time) -> Allowed {
+    allowed_with(backfill, backfill.force.as_ref().map(|(force, _)| *force), now)
+}
+
+fn allowed_with(backfill: &Backfill, force: Option<Force>, now: Time) -> Allowed {
     let controller = Controller {
         limit: backfill.limit.value,
         forcible: is_forcible(backfill),
     };
     let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
-    let force = backfill.force.as_ref().map(|(force, _)| *force);
     let (limit, by) = effective_limit(controller, cap, force, backfill.spec.max_limit, now);
     Allowed { limit, by }
 }
 
 /// Whether a force makes a difference now: it allows more than there would be without it, and no blackout holds.
 pub fn force_counts(backfill: &Backfill, force: Force, now: Time) -> bool {
-    let limit = |force| {
-        let controller = Controller {
-            limit: backfill.limit.value,
-            forcible: is_forcible(backfill),
-        };
-        let cap = backfill.cap.as_ref().map(|(cap, _)| *cap);
-        effective_limit(controller, cap, force, backfill.spec.max_limit, now).0
-    };
+    let limit = |force| allowed_with(backfill, force, now).limit;
     limit(Some(force)) > limit(None) && blackout::now(&backfill.spec.blackout, now).is_none()
 }
 

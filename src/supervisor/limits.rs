@@ -94,7 +94,7 @@ impl Limits {
             match Throttle::restore(&saved, levels, &limits.boot, at) {
                 Ok(throttle) => limits.keep(
                     backfill,
-                    after_restart(throttle, at).by_law(backfill.spec.throttling.law),
+                    after_restart(throttle, backfill, at).by_law(backfill.spec.throttling.law),
                 ),
                 Err(error) => tracing::debug!(%error, backfill = %backfill.id, "its throttle begins anew"),
             }
@@ -382,7 +382,10 @@ impl Limits {
                     };
                     begin(levels, spec.max_limit, &self.boot, now)
                 };
-                let again = saved.map(|throttle| throttle.after_gap(now));
+                let again = saved.map(|throttle| match spec.attach {
+                    Some(_) => throttle,
+                    None => throttle.after_gap(now),
+                });
                 place.insert(again.unwrap_or_else(new).by_law(spec.throttling.law))
             }
         }
@@ -417,9 +420,10 @@ impl Limits {
     }
 }
 
-/// A throttle as the journal has it, for a supervisor that begins at `at`.
-fn after_restart(throttle: Throttle, at: Now) -> Throttle {
-    if throttle.idle(at) > LONGEST_GAP {
+/// A throttle as the journal has it, for a supervisor that begins at `at`. Somebody else's backfill runs whether we look
+/// or not: it is not stopped there only because nobody looked.
+fn after_restart(throttle: Throttle, backfill: &Backfill, at: Now) -> Throttle {
+    if backfill.spec.attach.is_none() && throttle.idle(at) > LONGEST_GAP {
         throttle.after_gap(at)
     } else {
         throttle
@@ -565,8 +569,14 @@ mod tests {
             throttle.step(input, &load, at(seconds), &Tuning::default());
         }
         assert_eq!(throttle.limit(), 2);
-        assert_eq!(after_restart(throttle.clone(), at(120)).limit(), 2);
-        assert_eq!(after_restart(throttle, at(3_600)).limit(), 0);
+        let mut night = crate::plan::testing::Night::new(1);
+        let limit = |night: &crate::plan::testing::Night, seconds| {
+            after_restart(throttle.clone(), night.backfill(), at(seconds)).limit()
+        };
+        assert_eq!((limit(&night, 120), limit(&night, 3_600)), (2, 0));
+        let theirs = night.state.backfills.values_mut().next().unwrap();
+        theirs.spec.attach = Some(crate::domain::attach::Attach { native: None });
+        assert_eq!(limit(&night, 3_600), 2, "theirs is not stopped by that");
     }
 
     /// A reading that is too old to count has parts that are too old to count.
